@@ -1,0 +1,229 @@
+#include "sandbox/kit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/path.h"
+#include "base/span.h"
+#include "base/util.h"
+#include "sys/mnt.h"
+
+/* ---- leaving out what is not needed ---- */
+
+static bool needed(const struct state *s, const char *at)
+{
+	static const char *const exact[] = { "/",    "/proc", "/sys", "/dev",  "/usr",
+					     "/bin", "/sbin", "/lib", "/lib64" };
+
+	for (size_t i = 0; i < ARRAY_LEN(exact); i++)
+		if (strcmp(at, exact[i]) == 0)
+			return true;
+	if (path_below(at, "/sys/fs/cgroup") || path_below(s->path, at) || path_below(at, s->path))
+		return true;
+	for (unsigned i = 0; i < s->n_allowed; i++)
+		if (path_below(s->allowed[i].path, at) || path_below(at, s->allowed[i].path))
+			return true;
+	return false;
+}
+
+/* Where a line of mountinfo says the mount is: the fifth field, its octal escapes undone. */
+static bool mount_point(struct span line, char *out, size_t size)
+{
+	struct span at = { 0 };
+	size_t len = 0;
+
+	for (unsigned i = 0; i < 5; i++)
+		at = span_cut(&line, ' ');
+	for (size_t i = 0; i < at.len; i++) {
+		char c = at.p[i];
+
+		if (c == '\\' && i + 3 < at.len) {
+			c = (char)((at.p[i + 1] - '0') << 6 | (at.p[i + 2] - '0') << 3 |
+				   (at.p[i + 3] - '0'));
+			i += 3;
+		}
+		if (len + 1 >= size)
+			return false;
+		out[len++] = c;
+	}
+	out[len] = '\0';
+	return len > 0;
+}
+
+static int strip_mounts(const struct state *s, struct err *e)
+{
+	char **found = NULL, at[4096];
+	size_t n = 0, cap = 0, line_size = 0;
+	autofree char *line = NULL;
+	FILE *f;
+	int r = 0;
+
+	f = fopen("/proc/self/mountinfo", "re");
+	if (f == NULL)
+		return err_sys(e, "read the list of mounts");
+	while (r == 0 && getline(&line, &line_size, f) > 0) {
+		if (!mount_point(span_str(line), at, sizeof(at)) || needed(s, at))
+			continue;
+		if (n == cap) {
+			char **more = reallocarray(found, cap = cap * 2 + 16, sizeof(*found));
+
+			if (more == NULL) {
+				r = err_code(e, ENOMEM, "read the list of mounts");
+				break;
+			}
+			found = more;
+		}
+		found[n] = strdup(at);
+		if (found[n++] == NULL)
+			r = err_code(e, ENOMEM, "read the list of mounts");
+	}
+	(void)fclose(f);
+	/* the youngest first: it lies on top. One that will not go does no harm but time. */
+	while (n > 0) {
+		if (r == 0 && found[n - 1] != NULL)
+			(void)umount2(found[n - 1], MNT_DETACH | UMOUNT_NOFOLLOW);
+		free(found[--n]);
+	}
+	free(found);
+	return r;
+}
+
+/* ---- the parts ---- */
+
+static int make_dev(struct err *e)
+{
+	static const struct {
+		const char *path;
+		unsigned major, minor;
+	} nodes[] = {
+		{ "dev/null", 1, 3 },   { "dev/zero", 1, 5 },    { "dev/full", 1, 7 },
+		{ "dev/random", 1, 8 }, { "dev/urandom", 1, 9 }, { "dev/tty", 5, 0 },
+	};
+	static const struct {
+		const char *path, *to;
+	} links[] = {
+		{ "dev/fd", "/proc/self/fd" },       { "dev/stdin", "/proc/self/fd/0" },
+		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
+		{ "dev/ptmx", "pts/ptmx" },
+	};
+	static const char *const dirs[] = { "dev", "dev/pts", "dev/shm", "dev/mqueue" };
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdir(dirs[i], 0755) < 0)
+			return err_sys(e, "make %s", dirs[i]);
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
+		if (mknod(nodes[i].path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) <
+			    0 ||
+		    chmod(nodes[i].path, 0666) < 0)
+			return err_sys(e, "make %s", nodes[i].path);
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		if (symlink(links[i].to, links[i].path) < 0)
+			return err_sys(e, "make %s", links[i].path);
+	return 0;
+}
+
+/* What language runtimes look at: processors, memory nodes, the size of huge pages. */
+static int make_sys(struct err *e)
+{
+	static const char *const dirs[] = {
+		"sys",
+		"sys/fs",
+		"sys/fs/cgroup",
+		"sys/devices",
+		"sys/devices/system",
+		"sys/devices/system/cpu",
+		"sys/devices/system/node",
+		"sys/kernel",
+		"sys/kernel/mm",
+		"sys/kernel/mm/transparent_hugepage",
+		"sys/class",
+	};
+	static const char *const shown[] = {
+		"sys/devices/system/cpu",
+		"sys/devices/system/node",
+		"sys/kernel/mm/transparent_hugepage",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdir(dirs[i], 0755) < 0)
+			return err_sys(e, "make %s", dirs[i]);
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
+		autofd int fd = -EBADF;
+		char from[64];
+		int r;
+
+		(void)snprintf(from, sizeof(from), "/%s", shown[i]);
+		if (access(from, F_OK) < 0)
+			continue;
+		r = mnt_clone(AT_FDCWD, from, 0,
+			      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+				      MOUNT_ATTR_NOEXEC,
+			      -1, &fd, e);
+		if (r == 0)
+			r = mnt_attach_at(fd, AT_FDCWD, shown[i], e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int make_places(struct err *e)
+{
+	static const char *const dirs[] = { "l", "u", "r", "none" };
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdir(dirs[i], 0755) < 0)
+			return err_sys(e, "make %s", dirs[i]);
+	for (unsigned i = 0; i < MSG_MAX_LAYERS; i++) {
+		char path[16];
+
+		(void)snprintf(path, sizeof(path), "l/%u", i);
+		if (mkdir(path, 0755) < 0)
+			return err_sys(e, "make %s", path);
+	}
+	return 0;
+}
+
+int kit_enter(struct err *e)
+{
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_sys(e, "leave the host's mount namespace");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make mounts private");
+	return 0;
+}
+
+int kit_setup(const struct state *s, struct err *e)
+{
+	static const struct mnt_opt opts[] = { { "mode", "0755" }, { "size", "4m" }, { 0 } };
+	autofd int fd = -EBADF;
+	mode_t mask;
+	int r;
+
+	r = strip_mounts(s, e);
+	if (r < 0)
+		return r;
+
+	r = mnt_new("tmpfs", "kit", opts, MOUNT_ATTR_NOSUID, &fd, e);
+	if (r == 0)
+		r = mnt_attach_at(fd, s->dir_fd, "mnt", e);
+	if (r < 0)
+		return r;
+	if (fchdir(fd) < 0)
+		return err_sys(e, "enter the kit");
+	mask = umask(0);
+	r = make_places(e);
+	if (r == 0)
+		r = make_dev(e);
+	if (r == 0)
+		r = make_sys(e);
+	(void)umask(mask);
+	return r;
+}

@@ -1,0 +1,28 @@
+/* The runner's own mount namespace, and the parts every sandbox is assembled from.
+ *
+ * Nothing a sandbox mounts is ever visible on the host: the runner leaves the host's mount
+ * namespace at start, throws out what it has no use for (each clone copies what is left), and puts
+ * one small tmpfs on STATE/mnt, which becomes its working directory:
+ *
+ *	l/0 l/1 ...   where a child attaches the layers
+ *	u             where it attaches the writable layer
+ *	r             where it mounts the overlay: the root to be
+ *	dev           a complete /dev, device nodes included; sandboxes get read-only clones, so there
+ *	              is nothing in it to replace by a link
+ *	sys           the few parts of /sys that programs read
+ *	none          an empty directory, to cover others with
+ *
+ * A cloned child starts with a private copy of all this and the same working directory. */
+#ifndef OSB_SANDBOX_KIT_H
+#define OSB_SANDBOX_KIT_H
+
+#include "base/err.h"
+#include "sandbox/msg.h"
+#include "sandbox/state.h"
+
+/* A mount namespace of our own. Before any descriptor is opened that mounts will be cloned from:
+ * the kernel clones only what is in the caller's namespace. */
+int kit_enter(struct err *e);
+int kit_setup(const struct state *s, struct err *e);
+
+#endif

@@ -1,0 +1,259 @@
+#include "sandbox/seccomp.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/util.h"
+#include "sandbox/syscalls.h"
+#include "sys/call.h"
+
+#if defined(__x86_64__)
+#define OWN_ARCH AUDIT_ARCH_X86_64
+#define X32_BIT  0x40000000u
+#elif defined(__aarch64__)
+#define OWN_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "no system call list for this architecture"
+#endif
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+#define NEW_NAMESPACES                                                                         \
+	((uint32_t)(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | \
+		    CLONE_NEWUTS | CLONE_NEWCGROUP))
+
+#define RET_ERRNO(code) (SECCOMP_RET_ERRNO | (uint32_t)(code))
+#define ARG_LOW(n)      ((uint32_t)(offsetof(struct seccomp_data, args) + 8 * (n)))
+#define ARG_HIGH(n)     (ARG_LOW(n) + 4) /* both our architectures are little-endian */
+
+/* ---- writing instructions ---- */
+
+struct code {
+	struct seccomp_prog *p;
+	bool full;
+};
+
+static void emit(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k)
+{
+	if (c->p->len >= SECCOMP_MAX_INSNS) {
+		c->full = true;
+		return;
+	}
+	c->p->insns[c->p->len++] = (struct sock_filter){ op, jt, jf, k };
+}
+
+static void load(struct code *c, uint32_t offset)
+{
+	emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offset);
+}
+
+static void ret(struct code *c, uint32_t verdict)
+{
+	emit(c, BPF_RET | BPF_K, 0, 0, verdict);
+}
+
+/* Return `verdict` if the loaded word equals k, else go on. */
+static void ret_if_equal(struct code *c, uint32_t k, uint32_t verdict)
+{
+	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, k);
+	ret(c, verdict);
+}
+
+static void ret_if_any_bit(struct code *c, uint32_t bits, uint32_t verdict)
+{
+	emit(c, BPF_JMP | BPF_JSET | BPF_K, 0, 1, bits);
+	ret(c, verdict);
+}
+
+/* ---- calls judged by their arguments; each ends in a return ---- */
+
+static void judge_clone(struct code *c)
+{
+	/* the kernel looks at the lower half only, and so do we */
+	load(c, ARG_LOW(0));
+	ret_if_any_bit(c, NEW_NAMESPACES, RET_ERRNO(EPERM));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
+static void judge_unshare(struct code *c)
+{
+	load(c, ARG_LOW(0));
+	ret_if_any_bit(c, NEW_NAMESPACES | CLONE_NEWTIME, RET_ERRNO(EPERM));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
+static void judge_socket(struct code *c)
+{
+	static const uint32_t plain[] = { AF_UNIX, AF_INET, AF_INET6 };
+
+	load(c, ARG_LOW(0));
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		ret_if_equal(c, plain[i], SECCOMP_RET_ALLOW);
+	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AF_NETLINK);
+	ret(c, RET_ERRNO(EAFNOSUPPORT));
+	/* netlink: routes and socket listings. Device events would tell of the host's hardware. */
+	load(c, ARG_LOW(2));
+	ret_if_equal(c, 0 /* NETLINK_ROUTE */, SECCOMP_RET_ALLOW);
+	ret_if_equal(c, 4 /* NETLINK_SOCK_DIAG */, SECCOMP_RET_ALLOW);
+	ret(c, RET_ERRNO(EPROTONOSUPPORT));
+}
+
+static void judge_ioctl(struct code *c)
+{
+	/* typing into somebody else's terminal; the command is 32 bits wide for the kernel */
+	load(c, ARG_LOW(1));
+	ret_if_equal(c, TIOCSTI, RET_ERRNO(EPERM));
+	ret_if_equal(c, TIOCLINUX, RET_ERRNO(EPERM));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
+static void judge_personality(struct code *c)
+{
+	static const uint32_t fine[] = {
+		0,
+		0x0008 /* PER_LINUX32 */,
+		0x20000 /* UNAME26 */,
+		0x20008,
+		0x40000 /* ADDR_NO_RANDOMIZE, for debuggers */,
+		0xffffffff /* ask */,
+	};
+
+	load(c, ARG_LOW(0));
+	for (size_t i = 0; i < ARRAY_LEN(fine); i++)
+		ret_if_equal(c, fine[i], SECCOMP_RET_ALLOW);
+	ret(c, RET_ERRNO(EPERM));
+}
+
+static const struct {
+	uint32_t nr;
+	void (*judge)(struct code *c);
+} judged[] = {
+	{ __NR_clone, judge_clone },
+	{ __NR_unshare, judge_unshare },
+	{ __NR_socket, judge_socket },
+	{ __NR_ioctl, judge_ioctl },
+	{ __NR_personality, judge_personality },
+};
+
+/* ---- the tree ---- */
+
+/* From `nr` up to the next one's: the same verdict. */
+struct step {
+	uint32_t nr;
+	uint32_t verdict;
+	void (*judge)(struct code *c); /* instead of the verdict */
+};
+
+struct steps {
+	struct step at[2 * 512];
+	size_t n;
+};
+
+static int by_number(const void *a, const void *b)
+{
+	const struct step *x = a, *y = b;
+
+	return (x->nr > y->nr) - (x->nr < y->nr);
+}
+
+/* Every known number with its verdict, sorted; then one step per change. */
+static int collect(struct steps *out, struct err *e)
+{
+	static struct step all[512];
+	size_t n = 0, i;
+	uint32_t next = 0;
+
+	if (ARRAY_LEN(syscalls_allowed) + ARRAY_LEN(syscalls_refused) + ARRAY_LEN(judged) >
+	    ARRAY_LEN(all))
+		return err_set(e, E2BIG, "too many system calls listed");
+	for (i = 0; i < ARRAY_LEN(syscalls_allowed); i++)
+		all[n++] = (struct step){ syscalls_allowed[i], SECCOMP_RET_ALLOW, NULL };
+	for (i = 0; i < ARRAY_LEN(syscalls_refused); i++)
+		all[n++] = (struct step){ syscalls_refused[i], RET_ERRNO(EPERM), NULL };
+	for (i = 0; i < ARRAY_LEN(judged); i++)
+		all[n++] = (struct step){ judged[i].nr, 0, judged[i].judge };
+	qsort(all, n, sizeof(all[0]), by_number);
+
+	out->n = 0;
+	for (i = 0; i < n; i++) {
+		struct step *last = out->n > 0 ? &out->at[out->n - 1] : NULL;
+
+		if (i > 0 && all[i].nr == all[i - 1].nr)
+			return err_set(e, EINVAL, "system call %u is listed twice", all[i].nr);
+		if (all[i].nr != next || last == NULL) {
+			if (all[i].nr != 0)
+				out->at[out->n++] = (struct step){ next, RET_ERRNO(ENOSYS), NULL };
+			last = NULL;
+		}
+		if (last == NULL || last->judge != all[i].judge || all[i].judge != NULL ||
+		    last->verdict != all[i].verdict)
+			out->at[out->n++] = all[i];
+		next = all[i].nr + 1;
+	}
+	out->at[out->n++] = (struct step){ next, RET_ERRNO(ENOSYS), NULL };
+	return 0;
+}
+
+/* Binary search: the accumulator holds the call's number. */
+static void emit_tree(struct code *c, const struct step *s, size_t n)
+{
+	unsigned short jump;
+	size_t half = n / 2;
+
+	if (n == 1) {
+		if (s->judge != NULL)
+			s->judge(c);
+		else
+			ret(c, s->verdict);
+		return;
+	}
+	/* conditional jumps reach 255 instructions, plain ones any distance */
+	emit(c, BPF_JMP | BPF_JGE | BPF_K, 0, 1, s[half].nr);
+	jump = c->p->len;
+	emit(c, BPF_JMP | BPF_JA, 0, 0, 0);
+	emit_tree(c, s, half);
+	if (!c->full)
+		c->p->insns[jump].k = (uint32_t)(c->p->len - jump - 1);
+	emit_tree(c, s + half, n - half);
+}
+
+int seccomp_build(struct seccomp_prog *p, struct err *e)
+{
+	static struct steps steps;
+	struct code c = { .p = p };
+	int r;
+
+	p->len = 0;
+	r = collect(&steps, e);
+	if (r < 0)
+		return r;
+	load(&c, (uint32_t)offsetof(struct seccomp_data, arch));
+	emit(&c, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, OWN_ARCH);
+	ret(&c, SECCOMP_RET_KILL_PROCESS);
+	load(&c, (uint32_t)offsetof(struct seccomp_data, nr));
+#ifdef X32_BIT
+	ret_if_any_bit(&c, X32_BIT, SECCOMP_RET_KILL_PROCESS);
+#endif
+	emit_tree(&c, steps.at, steps.n);
+	return c.full ? err_set(e, E2BIG, "system call filter is too long") : 0;
+}
+
+int seccomp_install(const struct seccomp_prog *p, struct err *e)
+{
+	struct sock_fprog prog = { .len = p->len };
+	const struct sock_filter *insns = p->insns;
+
+	memcpy(&prog.filter, &insns, sizeof(insns)); /* the kernel only reads it */
+	if (call_seccomp(SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		return err_sys(e, "install the system call filter");
+	return 0;
+}

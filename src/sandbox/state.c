@@ -1,0 +1,107 @@
+#include "sandbox/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/path.h"
+#include "base/span.h"
+#include "base/util.h"
+#include "sys/fsat.h"
+
+int state_open(struct state *s, const char *path, struct err *e)
+{
+	const struct {
+		const char *name;
+		mode_t mode;
+		int *fd;
+	} dirs[] = {
+		{ "layers", 0755, &s->layers_fd },   { "volumes", 0755, &s->volumes_fd },
+		{ "sandboxes", 0700, &s->boxes_fd }, { "sock", 0711, &s->sock_fd },
+		{ "trash", 0700, &s->trash_fd },     { "host", 0755, &s->host_fd },
+	};
+	int mnt;
+
+	if (path_clean(s->path, sizeof(s->path), "/", path) < 0 || strcmp(s->path, path) != 0)
+		return err_set(e, EINVAL, "state directory '%s' must be absolute and plain", path);
+	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir_fd < 0)
+		return err_sys(e, "open state directory '%s'", path);
+	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0)
+		return err_sys(e, "open lock of '%s'", path);
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(e, EBUSY, "another runner works on '%s'", path);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		*dirs[i].fd = fsat_mkdir_open(s->dir_fd, dirs[i].name, dirs[i].mode);
+		if (*dirs[i].fd < 0)
+			return err_code(e, *dirs[i].fd, "open '%s/%s'", path, dirs[i].name);
+	}
+	mnt = fsat_mkdir_open(s->dir_fd, "mnt", 0700);
+	if (mnt < 0)
+		return err_code(e, mnt, "open '%s/mnt'", path);
+	(void)close(mnt);
+	return 0;
+}
+
+int state_allow(struct state *s, const char *path, struct err *e)
+{
+	unsigned i = s->n_allowed;
+
+	if (i == STATE_MAX_ALLOWED)
+		return err_set(e, E2BIG, "too many allowed paths");
+	if (path_clean(s->allowed[i].path, MSG_PATH_SIZE, "/", path) < 0 ||
+	    strcmp(s->allowed[i].path, path) != 0)
+		return err_set(e, EINVAL, "allowed path '%s' must be absolute and plain", path);
+	s->allowed[i].fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->allowed[i].fd < 0)
+		return err_sys(e, "open allowed path '%s'", path);
+	s->n_allowed++;
+	return 0;
+}
+
+int state_open_layer(const struct state *s, const char *name, int *ret_fd, struct err *e)
+{
+	int fd = fsat_open_beneath(s->layers_fd, name, O_PATH | O_DIRECTORY, 0);
+
+	if (fd < 0)
+		return err_code(e, fd, "open layer '%s'", name);
+	*ret_fd = fd;
+	return 0;
+}
+
+int state_open_host(const struct state *s, const char *path, int *ret_fd, struct err *e)
+{
+	for (unsigned i = 0; i < s->n_allowed; i++) {
+		const char *rest;
+		int fd;
+
+		if (!path_below(path, s->allowed[i].path))
+			continue;
+		rest = path + strlen(s->allowed[i].path);
+		while (*rest == '/')
+			rest++;
+		fd = fsat_open_beneath(s->allowed[i].fd, *rest != '\0' ? rest : ".",
+				       O_PATH | O_DIRECTORY, 0);
+		if (fd < 0)
+			return err_code(e, fd, "open host path '%s'", path);
+		*ret_fd = fd;
+		return 0;
+	}
+	return err_set(e, EPERM, "host path '%s' is not on the allow-list", path);
+}
+
+int state_open_volume(const struct state *s, const struct msg_volume *v, int *ret_fd, struct err *e)
+{
+	int fd;
+
+	if (v->source == MSG_FROM_HOST)
+		return state_open_host(s, v->from, ret_fd, e);
+	fd = fsat_open_beneath(s->volumes_fd, v->from, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0)
+		return err_code(e, fd, "open volume '%s'", v->from);
+	*ret_fd = fd;
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* The few things we ask of rtnetlink(7): links, addresses, routes. One request, one answer. */
+#ifndef OSB_SYS_RTNL_H
+#define OSB_SYS_RTNL_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* An address of either family. */
+struct rtnl_addr {
+	uint8_t family; /* AF_INET or AF_INET6 */
+	uint8_t prefix_len;
+	union {
+		struct in_addr v4;
+		struct in6_addr v6;
+	};
+};
+
+/* A socket that speaks for the network namespace the caller is in now. Caller owns *ret_fd. */
+int rtnl_open(int *ret_fd, struct err *e);
+
+/* A veth pair, both ends up: `name` here, `peer` in the namespace peer_ns_fd, of equal mtu. */
+int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, uint32_t mtu,
+		  struct err *e);
+int rtnl_set_up(int fd, int index, struct err *e);
+int rtnl_delete_link(int fd, int index, struct err *e);
+int rtnl_index(int fd, const char *name, struct err *e); /* > 0, or negative errno */
+
+int rtnl_add_addr(int fd, int index, const struct rtnl_addr *a, struct err *e);
+
+/* to = NULL: the default route, of the gateway's family. via = NULL: directly on the link. */
+int rtnl_add_route(int fd, int index, const struct rtnl_addr *to, const struct rtnl_addr *via,
+		   struct err *e);
+
+#endif
