@@ -1,5 +1,6 @@
 #include "codec/h1.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -22,6 +23,7 @@ ptrdiff_t h1_scan(struct h1_scan *s, const char *buf, size_t len, const struct h
 {
 	size_t end = MIN(len, limits->max_head);
 
+	assert(s->seen <= end); /* the buffer only grows, or *s starts afresh */
 	for (;;) {
 		size_t at = s->seen + chars_find_ctl(buf + s->seen, end - s->seen);
 

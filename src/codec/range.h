@@ -28,8 +28,8 @@ static inline uint64_t range_len(struct range r)
  * satisfied is taken; one malformed spoils all. *ret is written for RANGE_PART only. */
 enum range_result range_parse(struct span value, uint64_t size, struct range *ret);
 
-/* "bytes 0-4/10", or with part == NULL the "bytes * / 10" (no blanks) of an answer 416. Returns
- * the length; a NUL follows. */
+/* The value of Content-Range: "bytes 0-4/10". With part == NULL, as an answer 416 has it, an
+ * asterisk stands for the range. Returns the length; a NUL follows. */
 #define RANGE_TEXT_SIZE 72
 size_t range_content_range(char out[RANGE_TEXT_SIZE], const struct range *part, uint64_t size);
 

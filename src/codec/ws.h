@@ -1,7 +1,7 @@
 /* WebSocket frames (RFC 6455), both roles. Sans I/O, no allocation.
  *
  * ws_frame_parse() reads a frame's head; the payload behind it is the caller's to take, unmasked in
- * place by ws_mask(). ws_check() keeps the rules between frames (fragments, control frames). */
+ * place by ws_mask(). ws_order_check() keeps the rules between frames. */
 #ifndef OSB_CODEC_WS_H
 #define OSB_CODEC_WS_H
 
@@ -32,7 +32,8 @@ struct ws_frame {
 
 /* > 0: bytes of the head. 0: more is needed. < 0: -close code (1002, 1009). `from_client`: frames
  * must be masked, and must not be otherwise. Lengths must be in their shortest form; reserved bits
- * and opcodes are refused; control frames are at most 125 bytes and final. */
+ * and opcodes are refused; control frames are at most 125 bytes and final, and a close is not of
+ * one byte. max_len is for data frames. */
 ptrdiff_t ws_frame_parse(const char *buf, size_t len, bool from_client, uint64_t max_len,
 			 struct ws_frame *ret);
 
@@ -50,8 +51,9 @@ void ws_mask(char *data, size_t len, const unsigned char mask[4], uint64_t offse
 size_t ws_frame_head(char out[WS_HEAD_MAX], bool fin, enum ws_opcode opcode, uint64_t len,
 		     const unsigned char *mask);
 
-/* UTF-8 over several pieces: feed each, then ask at the end. State starts at 0. */
-bool ws_utf8_feed(uint32_t *state, struct span piece); /* false: can never become valid */
+/* UTF-8 over several pieces: feed each, then ask at the end. State starts at 0. False: what was fed
+ * can never become valid, and it stays so. */
+bool ws_utf8_feed(uint32_t *state, struct span piece);
 static inline bool ws_utf8_done(uint32_t state)
 {
 	return state == 0;

@@ -387,8 +387,7 @@ static size_t take_head(struct http_call *c, const char *data, size_t len)
 	enum h1_reason why;
 	ptrdiff_t n;
 
-	c->answered = true;
-	buf_free(&c->request);
+	buf_free(&c->request); /* it was understood: it is not sent again */
 	n = h1_scan(&c->scan, data, len, limits);
 	if (n == 0)
 		return 0;
@@ -448,8 +447,8 @@ size_t call_bytes(struct http_call *c, char *data, size_t len)
 /* The connection was gone before the upstream can have meant this request. */
 static bool can_retry(const struct http_call *c)
 {
-	return c->state == CALL_HEAD && c->conn->used && !c->retried && !c->answered &&
-	       c->request.len > 0 && (c->idempotent || !c->sent);
+	return c->state == CALL_HEAD && c->conn->used && !c->retried && c->request.len > 0 &&
+	       (c->idempotent || !c->sent);
 }
 
 static void retry(struct http_call *c)

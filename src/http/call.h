@@ -47,7 +47,6 @@ struct http_call {
 	struct h1_head *head; /* with its bytes behind it in the same block */
 	struct h1_body body;
 	unsigned n_interim;
-	bool answered; /* a byte of the answer was seen */
 	bool paused;
 };
 

@@ -316,6 +316,8 @@ static struct websocket *websocket_new(struct io_loop *l, const struct websocket
 static void websocket_begin(struct websocket *ws, struct wire *w)
 {
 	ws->wire = w;
+	/* A message is written as a whole: one of full size must fit, whatever the socket takes. */
+	w->out.max += ws->opt.max_message;
 	if (ws->opt.ping_ms > 0)
 		io_timer_start(&ws->timer, ws->opt.ping_ms, ws->opt.ping_ms);
 }

@@ -25,7 +25,9 @@ static void update_want(struct wire *w)
 
 static void later(struct wire *w)
 {
-	io_defer_add(stream_loop(&w->stream), &w->turn);
+	/* a dead wire's memory may go before the turn ends */
+	if (!w->dead)
+		io_defer_add(stream_loop(&w->stream), &w->turn);
 }
 
 /* Noted now, told at the end of the turn: the caller may be in the middle of something. */

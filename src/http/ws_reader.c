@@ -86,8 +86,6 @@ static size_t take_head(struct ws_reader *r, char *data, size_t len, struct ws_e
 		refuse(r, CODE_PROTOCOL, "fragments out of order", ret);
 		return len;
 	}
-	if (f.opcode != WS_CONTINUATION)
-		r->utf8 = 0;
 	r->frame = f;
 	r->left = f.len;
 	r->state = READER_PAYLOAD;

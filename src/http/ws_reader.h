@@ -38,7 +38,7 @@ struct ws_reader {
 	struct ws_order order;
 	struct ws_frame frame; /* whose payload is coming in */
 	uint64_t left;         /* of it */
-	uint32_t utf8;
+	uint32_t utf8;         /* of a text under way; 0 between messages */
 	struct buf message;
 };
 

@@ -1,8 +1,8 @@
 /* From clone to exec: what the first process of a sandbox does before it is execd.
  *
  * It starts in new user, mount, pid, ipc and uts namespaces (and in the network namespace the
- * runner stood in), without a single mapped id, and waits for one packet: the runner has then
- * written the id maps and put it into its cgroups. The packet brings the mounts. If the runner dies
+ * runner stood in), without a single mapped id, enters its cgroups and waits for one packet: the
+ * runner has then written the id maps. The packet brings the mounts. If the runner dies
  * before that, the wait ends and so does the process; from then on it needs nobody. An error is
  * sent back as a struct err; success is the end of the connection, at exec. */
 #ifndef OSB_SANDBOX_CHILD_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/msg.h"
 #include "sandbox/pseudo.h"
 #include "sandbox/seccomp.h"
@@ -19,6 +20,7 @@ struct child_plan {
 	const struct msg_create *m;
 	const struct seccomp_prog *filter;
 	struct pseudo_cgroups cgroups;
+	const struct cgroup_door *door;
 	uint64_t shm_bytes;
 	const char *resolv_conf;
 	char hosts[512];

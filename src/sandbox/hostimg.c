@@ -239,8 +239,7 @@ static int build(int root_fd, struct err *e)
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(root_fd, dirs[i].path, dirs[i].mode) < 0 ||
-		    fchmodat(root_fd, dirs[i].path, dirs[i].mode, 0) < 0)
+		if (mkdirat(root_fd, dirs[i].path, dirs[i].mode) < 0)
 			return err_sys(e, "make %s", dirs[i].path);
 	if (mkdirat(root_fd, "home/sandbox", 0755) < 0 ||
 	    fchownat(root_fd, "home/sandbox", 1000, 1000, 0) < 0)
@@ -284,7 +283,6 @@ int hostimg_build(int dir_fd, char ret_name[HOSTIMG_NAME_SIZE], struct err *e)
 {
 	char name[HOSTIMG_NAME_SIZE], temp[HOSTIMG_NAME_SIZE + 8];
 	autofd int root = -EBADF;
-	mode_t mask;
 	int r;
 
 	generation(name);
@@ -296,10 +294,8 @@ int hostimg_build(int dir_fd, char ret_name[HOSTIMG_NAME_SIZE], struct err *e)
 		r = fsat_remove_tree(dir_fd, temp, NULL);
 		if (r < 0)
 			return err_code(e, r, "remove '%s'", temp);
-		mask = umask(0022);
 		root = fsat_mkdir_open(dir_fd, temp, 0755);
 		r = root < 0 ? err_code(e, root, "make the host image") : build(root, e);
-		(void)umask(mask);
 		if (r == 0)
 			r = make_tops(root, e);
 		if (r == 0 && renameat(dir_fd, temp, dir_fd, name) < 0)

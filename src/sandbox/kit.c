@@ -130,7 +130,7 @@ static int make_dev(struct err *e)
 }
 
 /* What language runtimes look at: processors, memory nodes, the size of huge pages. */
-static int make_sys(struct err *e)
+static int make_sys(const struct pseudo_cgroups *cg, struct err *e)
 {
 	static const char *const dirs[] = {
 		"sys",
@@ -154,6 +154,13 @@ static int make_sys(struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
 			return err_sys(e, "make %s", dirs[i]);
+	for (size_t i = 0; cg->v1[i] != NULL; i++) {
+		char path[48];
+
+		(void)snprintf(path, sizeof(path), "sys/fs/cgroup/%s", cg->v1[i]);
+		if (mkdir(path, 0755) < 0)
+			return err_sys(e, "make %s", path);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
 		autofd int fd = -EBADF;
 		char from[64];
@@ -200,11 +207,10 @@ int kit_enter(struct err *e)
 	return 0;
 }
 
-int kit_setup(const struct state *s, struct err *e)
+int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, struct err *e)
 {
 	static const struct mnt_opt opts[] = { { "mode", "0755" }, { "size", "4m" }, { 0 } };
 	autofd int fd = -EBADF;
-	mode_t mask;
 	int r;
 
 	r = strip_mounts(s, e);
@@ -218,12 +224,10 @@ int kit_setup(const struct state *s, struct err *e)
 		return r;
 	if (fchdir(fd) < 0)
 		return err_sys(e, "enter the kit");
-	mask = umask(0);
 	r = make_places(e);
 	if (r == 0)
 		r = make_dev(e);
 	if (r == 0)
-		r = make_sys(e);
-	(void)umask(mask);
+		r = make_sys(cg, e);
 	return r;
 }

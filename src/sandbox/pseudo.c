@@ -77,13 +77,14 @@ static int mount_dev(int root_fd, uint64_t shm_bytes, struct err *e)
 
 /* ---- /proc ---- */
 
-/* Covered: they tell about the host, or about others on it. */
+/* Covered: they tell about the host, or about others on it. What only the host's root may use needs
+ * no cover: root in here is somebody else. */
 static const char *const masked[] = {
-	"acpi",        "asound",        "bus",           "config.gz",   "fs",
-	"interrupts",  "irq",           "kallsyms",      "kcore",       "keys",
-	"key-users",   "latency_stats", "mtrr",          "pressure",    "sched_debug",
-	"scsi",        "slabinfo",      "sysrq-trigger", "timer_list",  "timer_stats",
-	"vmallocinfo", "kpagecount",    "kpageflags",    "kpagecgroup", "kmsg",
+	"acpi",          "asound",        "bus",        "cmdline",     "config.gz",   "fs",
+	"interrupts",    "iomem",         "ioports",    "irq",         "kallsyms",    "kcore",
+	"key-users",     "keys",          "kmsg",       "kpagecgroup", "kpagecount",  "kpageflags",
+	"latency_stats", "modules",       "mtrr",       "pressure",    "sched_debug", "scsi",
+	"slabinfo",      "sysrq-trigger", "timer_list", "timer_stats", "vmallocinfo",
 };
 
 static const char *const read_only[] = { "sys" };
@@ -104,6 +105,8 @@ static int mask(int proc_fd, const char *name, struct err *e)
 	if (fstatfs(at, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC || fstat(at, &st) < 0 ||
 	    S_ISLNK(st.st_mode))
 		return err_set(e, ELOOP, "/proc/%s is not what it should be", name);
+	if ((st.st_mode & 0007) == 0)
+		return 0;
 	r = mnt_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? "none" : "dev/null", 0,
 		      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, -1, &over, e);
 	return r < 0 ? r : mnt_attach(over, at, e);
@@ -158,30 +161,14 @@ static int mount_cgroups(int sys_fd, const struct pseudo_cgroups *cg, struct err
 		r = mnt_new("cgroup2", "cgroup", NULL, MOUNT_ATTR_RDONLY | ATTRS_QUIET, &fd, e);
 		return r < 0 ? r : mnt_attach(fd, at, e);
 	}
-	if (cg->v1[0] == NULL)
-		return 0;
-	/* a directory per controller on a tmpfs of its own, as on hosts of that kind */
-	{
-		static const struct mnt_opt opts[] = { { "mode", "0755" },
-						       { "size", "64k" },
-						       { 0 } };
-		autofd int base = -EBADF;
+	/* the kit has a directory for each of these */
+	for (size_t i = 0; r == 0 && cg->v1[i] != NULL; i++) {
+		const struct mnt_opt ctl[] = { { cg->v1[i], NULL }, { 0 } };
+		autofd int fd = -EBADF;
 
-		r = mnt_new("tmpfs", "cgroup", opts, ATTRS_QUIET, &base, e);
-		for (size_t i = 0; r == 0 && cg->v1[i] != NULL; i++)
-			if (mkdirat(base, cg->v1[i], 0755) < 0)
-				r = err_sys(e, "make /sys/fs/cgroup/%s", cg->v1[i]);
+		r = mnt_new("cgroup", "cgroup", ctl, MOUNT_ATTR_RDONLY | ATTRS_QUIET, &fd, e);
 		if (r == 0)
-			r = mnt_attach(base, at, e);
-		for (size_t i = 0; r == 0 && cg->v1[i] != NULL; i++) {
-			const struct mnt_opt ctl[] = { { cg->v1[i], NULL }, { 0 } };
-			autofd int fd = -EBADF;
-
-			r = mnt_new("cgroup", "cgroup", ctl, MOUNT_ATTR_RDONLY | ATTRS_QUIET, &fd,
-				    e);
-			if (r == 0)
-				r = mnt_attach_at(fd, base, cg->v1[i], e);
-		}
+			r = mnt_attach_at(fd, at, cg->v1[i], e);
 	}
 	return r;
 }

@@ -119,7 +119,7 @@ int rtnl_open(int *ret_fd, struct err *e)
 int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, uint32_t mtu,
 		  struct err *e)
 {
-	struct ifinfomsg up = { .ifi_flags = IFF_UP, .ifi_change = IFF_UP };
+	struct ifinfomsg up = { .ifi_flags = IFF_UP, .ifi_change = IFF_UP }, down = { 0 };
 	struct rtattr *info, *data, *other;
 	struct request q;
 
@@ -130,7 +130,7 @@ int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, ui
 	attr_str(&q, IFLA_INFO_KIND, "veth");
 	data = attr(&q, IFLA_INFO_DATA, NULL, 0);
 	other = attr(&q, VETH_INFO_PEER, NULL, 0);
-	put(&q, &up, sizeof(up));
+	put(&q, &down, sizeof(down));
 	attr_str(&q, IFLA_IFNAME, peer);
 	attr_u32(&q, IFLA_MTU, mtu);
 	attr_u32(&q, IFLA_NET_NS_FD, (uint32_t)peer_ns_fd);

@@ -21,7 +21,8 @@ struct rtnl_addr {
 /* A socket that speaks for the network namespace the caller is in now. Caller owns *ret_fd. */
 int rtnl_open(int *ret_fd, struct err *e);
 
-/* A veth pair, both ends up: `name` here, `peer` in the namespace peer_ns_fd, of equal mtu. */
+/* A veth pair of equal mtu: `name` here and up, `peer` in the namespace peer_ns_fd and down (it
+ * cannot be up before the pair is complete). */
 int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, uint32_t mtu,
 		  struct err *e);
 int rtnl_set_up(int fd, int index, struct err *e);

@@ -2,19 +2,9 @@
  *  - What json_parse() takes keeps the limits, and comes back equal through json_encode().
  *  - Any bytes written as a string are one line of JSON, which jansson reads as those bytes with the
  *    documented substitutions, computed here by brute force. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
 
 #include "codec/json.h"
-
-#define CHECK(cond)              \
-	do {                     \
-		if (!(cond))     \
-			abort(); \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void count(const json_t *v, unsigned depth, unsigned *values, unsigned *deepest)
 {

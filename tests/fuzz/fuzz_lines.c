@@ -1,21 +1,11 @@
-/* Lines: the first byte is the bound, the second chooses the pieces.
+/* Lines: the first byte is the bound.
  *  - The same lines come out however the bytes are cut.
  *  - Joined again they are the input with its line ends made one.
  *  - None is empty, too long, or has a line end inside; good UTF-8 stays good. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
 
 #include "codec/lines.h"
 #include "codec/utf8.h"
-
-#define CHECK(cond)              \
-	do {                     \
-		if (!(cond))     \
-			abort(); \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void add_line(struct buf *out, struct span text, bool cut, size_t max, bool utf8)
 {
@@ -32,7 +22,7 @@ static void add_line(struct buf *out, struct span text, bool cut, size_t max, bo
 		(void)buf_add_char(out, '\n');
 }
 
-static void split(struct span in, size_t max, unsigned seed, bool utf8, struct buf *out)
+static void split(struct span in, size_t max, uint64_t seed, bool utf8, struct buf *out)
 {
 	struct lines l;
 	struct span text;
@@ -40,20 +30,16 @@ static void split(struct span in, size_t max, unsigned seed, bool utf8, struct b
 	lines_init(&l, max);
 	while (in.len > 0) {
 		/* seed 0: all at once */
-		size_t n = seed == 0 ? in.len : MIN(in.len, (size_t)(seed >> 16) % 9 + 1);
-		char *copy = malloc(n); /* alone, so that a sanitizer sees one byte too many */
+		size_t n = seed == 0 ? in.len : check_piece(&seed, in.len);
+		char *copy = check_copy(in.p, n);
 		struct span piece = span_of(copy, n);
 		int r;
 
-		CHECK(copy != NULL);
-		memcpy(copy, in.p, n);
 		while ((r = lines_next(&l, &piece, &text)) > 0)
 			add_line(out, text, l.cut, max, utf8);
 		CHECK(r == 0 && piece.len == 0 && l.tail.len <= max);
 		free(copy);
 		in = span_skip(in, n);
-		if (seed != 0)
-			seed = seed * 1103515245u + 12345u;
 	}
 	if (lines_finish(&l, &text))
 		add_line(out, text, false, max, utf8);
@@ -67,13 +53,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t max, at = 0;
 	bool utf8;
 
-	if (size < 2 || size > 4096)
+	if (size < 1 || size > 4096)
 		return 0;
 	max = 4 + data[0] % 64;
-	in = span_of(data + 2, size - 2);
+	in = span_of(data + 1, size - 1);
 	utf8 = utf8_valid(in);
 	split(in, max, 0, utf8, &whole);
-	split(in, max, data[1] * 2u + 1, utf8, &pieces);
+	split(in, max, check_seed(data, size), utf8, &pieces);
 	CHECK(span_eq(buf_span(&whole), buf_span(&pieces)));
 
 	for (size_t i = 0; i < in.len; i++) {

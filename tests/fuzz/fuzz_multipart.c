@@ -1,23 +1,13 @@
-/* Multipart bodies: the first byte chooses the pieces.
+/* Multipart bodies.
  *  - The same events and the same verdict come out however the bytes are cut.
  *  - Any contents wrapped into a part come back as they were, unless they hold the delimiter.
  *  - Any bytes as Content-Type are taken or refused, and what is taken has a usable boundary. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
 
 #include "base/buf.h"
 #include "codec/multipart.h"
 
-#define CHECK(cond)              \
-	do {                     \
-		if (!(cond))     \
-			abort(); \
-	} while (0)
-
 #define TYPE "multipart/form-data; boundary=XX"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void add_field(struct buf *out, char tag, struct span s)
 {
@@ -29,11 +19,11 @@ static void add_field(struct buf *out, char tag, struct span s)
 
 static bool within(struct span s, const char *start, size_t len)
 {
-	return s.len == 0 || (s.p >= start && s.p + s.len <= start + len);
+	return s.len == 0 || check_within(s, start, len);
 }
 
 /* Events as text; data is collected, so that its cutting does not show. Returns the verdict. */
-static int run(struct span in, unsigned seed, struct buf *out, struct buf *contents)
+static int run(struct span in, uint64_t seed, struct buf *out, struct buf *contents)
 {
 	struct multipart_limits limits = { .max_head = 200, .max_parts = 5 };
 	struct multipart m;
@@ -43,13 +33,11 @@ static int run(struct span in, unsigned seed, struct buf *out, struct buf *conte
 
 	CHECK(multipart_init(&m, SPAN_LIT(TYPE), &limits, NULL) == 0);
 	while (in.len > 0) {
-		size_t n = seed == 0 ? in.len : MIN(in.len, (size_t)(seed >> 16) % 9 + 1);
-		char *copy = malloc(n); /* alone, so that a sanitizer sees one byte too many */
+		size_t n = seed == 0 ? in.len : check_piece(&seed, in.len);
+		char *copy = check_copy(in.p, n);
 		struct span piece = span_of(copy, n);
 		struct err e = ERR_INIT;
 
-		CHECK(copy != NULL);
-		memcpy(copy, in.p, n);
 		while ((r = multipart_next(&m, &piece, &data, &e)) > 0) {
 			switch ((enum multipart_event)r) {
 			case MULTIPART_PART:
@@ -89,13 +77,11 @@ static int run(struct span in, unsigned seed, struct buf *out, struct buf *conte
 		}
 		CHECK(piece.len == 0);
 		in = span_skip(in, n);
-		if (seed != 0)
-			seed = seed * 1103515245u + 12345u;
 	}
 	return multipart_finish(&m, NULL);
 }
 
-static void check_round_trip(struct span contents, unsigned seed)
+static void check_round_trip(struct span contents, uint64_t seed)
 {
 	struct buf body = BUF_INIT(1 << 20), out = BUF_INIT(1 << 20), expected = BUF_INIT(1 << 20);
 	struct buf data = BUF_INIT(1 << 20);
@@ -133,13 +119,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct buf whole = BUF_INIT(1 << 20), pieces = BUF_INIT(1 << 20);
 	struct buf contents = BUF_INIT(1 << 20);
 	struct span in;
-	unsigned seed;
+	uint64_t seed;
 	int r, again;
 
-	if (size < 1 || size > 8192)
+	if (size > 8192)
 		return 0;
-	in = span_of(data + 1, size - 1);
-	seed = data[0] * 2u + 1;
+	in = span_of(data, size);
+	seed = check_seed(data, size);
 	r = run(in, 0, &whole, &contents);
 	again = run(in, seed, &pieces, &contents);
 	CHECK(r == again);

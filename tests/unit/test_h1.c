@@ -133,6 +133,7 @@ static const struct verdict_case request_cases[] = {
 	{ "DEL", TEXT("GET / HTTP/1.1\r\n" HOST "X: \x7f\r\n\r\n"), H1_BAD_BYTE },
 	{ "vertical tab", TEXT("GET / HTTP/1.1\r\n" HOST "X:\va\r\n\r\n"), H1_BAD_BYTE },
 	{ "TLS hello", TEXT("\x16\x03\x01\x02\x00\x01"), H1_BAD_BYTE },
+	{ "bare CR before it is complete", TEXT("GET / HTTP/1.1\rX"), H1_BAD_LINE_END },
 	{ "refused before it is complete", TEXT("GET / HTTP/1.1\r\nX: \x01"), H1_BAD_BYTE },
 
 	/* request line */

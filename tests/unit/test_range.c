@@ -43,6 +43,8 @@ static void test_parse(void **state)
 		{ "bytes=10-", 10, RANGE_UNSATISFIABLE, 0, 0 },
 		{ "bytes=10-20", 10, RANGE_UNSATISFIABLE, 0, 0 },
 		{ "bytes=99999999999999999999999999-", 10, RANGE_UNSATISFIABLE, 0, 0 },
+		{ "bytes=18446744073709551616-", 10, RANGE_UNSATISFIABLE, 0, 0 },
+		{ "bytes=184467440737095516160-", 10, RANGE_UNSATISFIABLE, 0, 0 },
 		{ "bytes=-0", 10, RANGE_UNSATISFIABLE, 0, 0 },
 		{ "bytes=10-,11-12", 10, RANGE_UNSATISFIABLE, 0, 0 },
 

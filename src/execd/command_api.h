@@ -1,0 +1,15 @@
+/* The routes of commands: see api.h for the handlers. */
+#ifndef OSB_EXECD_COMMAND_API_H
+#define OSB_EXECD_COMMAND_API_H
+
+#include "execd/command.h"
+
+/* For requests that wait for the end of a command. */
+void command_api_finished(struct command *c);
+void command_api_gone(struct command *c);
+
+/* A directory that a client named, looked up in the environment its process will have. *ret is
+ * malloc'd, or NULL for an empty or absent one. False: answered (400). */
+bool command_api_cwd(struct http_req *r, const struct env *env, const char *cwd, char **ret);
+
+#endif

@@ -1,0 +1,53 @@
+/* fork, exec and what happens between: the code that runs in children of execd. See proc.h for what
+ * a warden is. */
+#ifndef OSB_EXECD_SPAWN_H
+#define OSB_EXECD_SPAWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "execd/users.h"
+
+#define PROC_MAX_FDS 8
+
+/* What to run, as whom, with what. */
+struct proc_spec {
+	const char *path; /* absolute, of the program */
+	char *const *argv;
+	char *const *envp;
+	const char *cwd;            /* NULL: execd's own */
+	const struct user_ids *ids; /* NULL: as execd */
+	/* What becomes descriptor 0, 1, 2 ... of the leader; -EBADF: /dev/null for the first three,
+	 * nothing beyond. They stay the caller's. */
+	int fds[PROC_MAX_FDS];
+	unsigned n_fds; /* at least 3 */
+	bool tty;       /* descriptor 0 is a terminal: make it the controlling one */
+};
+
+/* What a warden tells through its pipe, in this order: STARTED or FAILED, then EXITED; the end of
+ * the pipe means that no process is left. */
+enum spawn_kind { SPAWN_STARTED = 1, SPAWN_FAILED, SPAWN_EXITED };
+enum spawn_stage { SPAWN_FORK, SPAWN_FILES, SPAWN_USER, SPAWN_DIRECTORY, SPAWN_EXEC };
+
+struct spawn_report {
+	uint32_t kind;
+	uint32_t stage; /* of a failure */
+	int32_t value;  /* pid, errno, wait status */
+	uint32_t reserved;
+};
+
+/* Words for a failure. Returns -error. */
+int spawn_failed(struct err *e, uint32_t stage, int error);
+
+/* As many descriptors for execd as it may have; what it starts gets the limit it was given. */
+void spawn_raise_limits(void);
+
+/* A child of execd itself, in a session of its own. Returns when the program runs, or not. */
+int spawn_direct(const struct proc_spec *s, pid_t *ret, struct err *e);
+
+/* A warden, and below it the leader. Returns at once; *ret_status_fd has the reports. */
+int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_fd, struct err *e);
+
+#endif

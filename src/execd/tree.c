@@ -1,0 +1,184 @@
+#include "execd/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/span.h"
+#include "base/util.h"
+
+/* Somebody who forks faster than we look must be stopped sooner or later, but not at any price. */
+#define MAX_ROUNDS 100
+
+struct entry {
+	pid_t pid, parent;
+	enum { UNKNOWN, INSIDE, OUTSIDE } place;
+	bool stopped; /* by us */
+};
+
+struct table {
+	struct entry *list;
+	size_t n, cap;
+};
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static struct entry *find(const struct table *t, pid_t pid)
+{
+	struct entry key = { .pid = pid };
+
+	if (t->n == 0)
+		return NULL;
+	return bsearch(&key, t->list, t->n, sizeof(key), by_pid);
+}
+
+/* The parent's number: field 4 of /proc/PID/stat, behind the name in parentheses, which may hold
+ * anything. */
+static bool read_parent(int proc_fd, const char *pid, pid_t *ret)
+{
+	autofd int fd = -EBADF;
+	char name[32], text[512];
+	struct span rest;
+	uint64_t parent;
+	const char *p;
+	ssize_t n;
+
+	(void)snprintf(name, sizeof(name), "%s/stat", pid);
+	fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	p = strrchr(text, ')');
+	if (p == NULL || strlen(p) < 4)
+		return false;
+	rest = span_str(p + 4); /* ") S " */
+	if (!span_u64(span_cut(&rest, ' '), &parent))
+		return false;
+	*ret = (pid_t)parent;
+	return true;
+}
+
+static int append(struct table *t, pid_t pid, pid_t parent)
+{
+	if (t->n == t->cap) {
+		size_t cap = t->cap > 0 ? t->cap * 2 : 64;
+		struct entry *list = realloc(t->list, cap * sizeof(*list));
+
+		if (list == NULL)
+			return -ENOMEM;
+		t->list = list;
+		t->cap = cap;
+	}
+	t->list[t->n++] = (struct entry){ .pid = pid, .parent = parent };
+	return 0;
+}
+
+static int read_table(struct table *t)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *d;
+	int r = 0;
+
+	if (dir == NULL)
+		return -errno;
+	t->n = 0;
+	while (r == 0 && (d = readdir(dir)) != NULL) {
+		uint64_t pid;
+		pid_t parent;
+
+		if (span_u64(span_str(d->d_name), &pid) &&
+		    read_parent(dirfd(dir), d->d_name, &parent))
+			r = append(t, (pid_t)pid, parent);
+	}
+	(void)closedir(dir);
+	if (t->n > 0)
+		qsort(t->list, t->n, sizeof(*t->list), by_pid);
+	return r;
+}
+
+/* Is it below `root`? Follows the parents and notes the answer on the whole way. The table is not of
+ * one instant, so the way may even lead in a circle: it is bounded. */
+static bool inside(const struct table *t, struct entry *e, pid_t root)
+{
+	struct entry *at = e;
+	bool is = false;
+
+	for (size_t steps = 0; at != NULL && steps <= t->n; steps++) {
+		if (at->place != UNKNOWN) {
+			is = at->place == INSIDE;
+			break;
+		}
+		if (at->parent == root) {
+			is = true;
+			break;
+		}
+		at = find(t, at->parent);
+	}
+	for (at = e; at != NULL && at->place == UNKNOWN; at = find(t, at->parent)) {
+		at->place = is ? INSIDE : OUTSIDE;
+		if (at->parent == root)
+			break;
+	}
+	return is;
+}
+
+int tree_signal(pid_t root, int signum)
+{
+	struct table t = { 0 };
+	int r, n = 0;
+
+	r = read_table(&t);
+	for (size_t i = 0; r == 0 && i < t.n; i++)
+		if (inside(&t, &t.list[i], root) && kill(t.list[i].pid, signum) == 0)
+			n++;
+	free(t.list);
+	return r < 0 ? r : n;
+}
+
+int tree_kill(pid_t root)
+{
+	struct table now = { 0 }, before = { 0 };
+	int r = 0, n = 0, found = 1;
+
+	for (int round = 0; found > 0 && round < MAX_ROUNDS; round++) {
+		struct table swap = before;
+
+		before = now;
+		now = swap;
+		r = read_table(&now);
+		if (r < 0)
+			break;
+		found = 0;
+		for (size_t i = 0; i < now.n; i++) {
+			struct entry *e = &now.list[i], *known = find(&before, e->pid);
+
+			if (!inside(&now, e, root))
+				continue;
+			e->stopped = known != NULL && known->stopped;
+			if (!e->stopped) {
+				(void)kill(e->pid, SIGSTOP);
+				e->stopped = true;
+				found++;
+			}
+		}
+	}
+	for (size_t i = 0; r == 0 && i < now.n; i++)
+		if (now.list[i].stopped && kill(now.list[i].pid, SIGKILL) == 0)
+			n++;
+	free(now.list);
+	free(before.list);
+	return r < 0 ? r : n;
+}

@@ -1,0 +1,19 @@
+/* All descendants of a process, found by who is whose parent in /proc. */
+#ifndef OSB_EXECD_TREE_H
+#define OSB_EXECD_TREE_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Send a signal to every descendant of `root`, not to itself. How many got it, or a negative errno
+ * when /proc cannot be read. */
+int tree_signal(pid_t root, int signum);
+
+/* End every descendant of `root`, those it gets meanwhile included. A process that has been sent
+ * SIGSTOP cannot fork any more: fork(2) looks for pending signals under the lock under which it
+ * makes the child visible. So all are stopped, round by round, until a round finds nobody new; what
+ * is stopped is then killed. How many, or a negative errno. */
+int tree_kill(pid_t root);
+
+#endif

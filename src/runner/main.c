@@ -1,0 +1,442 @@
+/* opensandbox-runner: makes and keeps sandboxes. See runner.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "runner/adopt.h"
+#include "runner/box.h"
+#include "runner/peer.h"
+#include "runner/sweep.h"
+#include "sandbox/block.h"
+#include "sandbox/kit.h"
+#include "sys/caps.h"
+#include "sys/fsat.h"
+
+struct options {
+	const char *state_dir, *socket, *tag;
+	int fd;
+	const char *allow[STATE_MAX_ALLOWED];
+	unsigned n_allow;
+	const char *dns[NET_MAX_DNS];
+	unsigned n_dns;
+	struct nft_policy policy;
+	unsigned pool, mtu;
+	bool no_network, ipv6;
+	enum log_level log_level;
+};
+
+static const char usage[] =
+	"usage: opensandbox-runner --state-dir DIR (--fd N | --socket PATH) [options]\n"
+	"\n"
+	"  --state-dir DIR     layers, volumes and sandboxes live below it\n"
+	"  --fd N              serve the packet socket N, leave when it closes\n"
+	"  --socket PATH       listen there, serve one peer at a time\n"
+	"  --tag TAG           name of this instance, at most 6 of [a-z0-9]\n"
+	"  --allow-path DIR    host path that volumes and root file systems may come from; repeatable\n"
+	"  --dns ADDRESS       nameserver for sandboxes instead of the host's; repeatable\n"
+	"  --open-net CIDR     private network that sandboxes may reach; repeatable\n"
+	"  --pool N            network namespaces of each kind to keep ready (8)\n"
+	"  --mtu N             of sandboxes' links (1400)\n"
+	"  --ipv6              give sandboxes IPv6 as well; turns on forwarding of it\n"
+	"  --no-network        refuse sandboxes with network\n"
+	"  --log-level LEVEL   error, warn, info (default) or debug\n"
+	"  --version, --help\n";
+
+/* ---- options ---- */
+
+static bool add(const char **list, unsigned *n, unsigned max, const char *value)
+{
+	if (*n == max)
+		return false;
+	list[(*n)++] = value;
+	return true;
+}
+
+static bool number(const char *text, unsigned max, unsigned *ret)
+{
+	uint64_t v;
+
+	if (!span_u64(span_str(text), &v) || v > max)
+		return false;
+	*ret = (unsigned)v;
+	return true;
+}
+
+enum {
+	OPT_STATE = 1,
+	OPT_FD,
+	OPT_SOCKET,
+	OPT_TAG,
+	OPT_ALLOW,
+	OPT_DNS,
+	OPT_OPEN,
+	OPT_POOL,
+	OPT_MTU,
+	OPT_IPV6,
+	OPT_NO_NETWORK,
+	OPT_LOG,
+	OPT_VERSION,
+	OPT_HELP
+};
+
+/* 0 to go on, 1 when all is said, -1 on a mistake. */
+static int take_option(struct options *o, int opt, const char *value)
+{
+	unsigned n = 0;
+	bool ok = true;
+
+	switch (opt) {
+	case OPT_STATE:
+		o->state_dir = value;
+		break;
+	case OPT_FD:
+		ok = number(value, 65535, &n);
+		o->fd = (int)n;
+		break;
+	case OPT_SOCKET:
+		o->socket = value;
+		break;
+	case OPT_TAG:
+		o->tag = value;
+		ok = strlen(value) >= 1 && strlen(value) <= 6 &&
+		     strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789") == strlen(value);
+		break;
+	case OPT_ALLOW:
+		ok = add(o->allow, &o->n_allow, STATE_MAX_ALLOWED, value);
+		break;
+	case OPT_DNS:
+		ok = add(o->dns, &o->n_dns, NET_MAX_DNS, value);
+		break;
+	case OPT_OPEN:
+		ok = add(o->policy.open, &o->policy.n_open, NFT_MAX_OPEN, value);
+		break;
+	case OPT_POOL:
+		ok = number(value, NET_POOL_MAX, &o->pool);
+		break;
+	case OPT_MTU:
+		ok = number(value, 65535, &o->mtu) && o->mtu >= 1280;
+		break;
+	case OPT_IPV6:
+		o->ipv6 = true;
+		break;
+	case OPT_NO_NETWORK:
+		o->no_network = true;
+		break;
+	case OPT_LOG:
+		ok = log_parse_level(value, &o->log_level);
+		break;
+	case OPT_VERSION:
+		(void)puts("opensandbox-runner " OSB_VERSION);
+		return 1;
+	case OPT_HELP:
+		(void)fputs(usage, stdout);
+		return 1;
+	default:
+		return -1;
+	}
+	return ok ? 0 : -1;
+}
+
+static int parse_options(struct options *o, int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "state-dir", 1, NULL, OPT_STATE },
+		{ "fd", 1, NULL, OPT_FD },
+		{ "socket", 1, NULL, OPT_SOCKET },
+		{ "tag", 1, NULL, OPT_TAG },
+		{ "allow-path", 1, NULL, OPT_ALLOW },
+		{ "dns", 1, NULL, OPT_DNS },
+		{ "open-net", 1, NULL, OPT_OPEN },
+		{ "pool", 1, NULL, OPT_POOL },
+		{ "mtu", 1, NULL, OPT_MTU },
+		{ "ipv6", 0, NULL, OPT_IPV6 },
+		{ "no-network", 0, NULL, OPT_NO_NETWORK },
+		{ "log-level", 1, NULL, OPT_LOG },
+		{ "version", 0, NULL, OPT_VERSION },
+		{ "help", 0, NULL, OPT_HELP },
+		{ 0 },
+	};
+	int opt, r;
+
+	while ((opt = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		r = take_option(o, opt, optarg);
+		if (r != 0)
+			return r;
+	}
+	return optind == argc && o->state_dir != NULL && (o->fd >= 0) != (o->socket != NULL) ? 0
+											     : -1;
+}
+
+/* ---- setting up ---- */
+
+/* Words for the operator, collected over the start. */
+static void lacks(struct runner *r, const char *what)
+{
+	size_t len = strlen(r->missing);
+
+	log_warn("this host lacks something", { "what", what });
+	(void)snprintf(r->missing + len, sizeof(r->missing) - len, "%s%s", len > 0 ? "; " : "",
+		       what);
+}
+
+static void default_tag(struct runner *r, const char *state_dir)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (; *state_dir != '\0'; state_dir++)
+		hash = (hash ^ (unsigned char)*state_dir) * 0x100000001b3;
+	(void)snprintf(r->tag, sizeof(r->tag), "%06x", (unsigned)(hash & 0xffffff));
+}
+
+static int read_boot_id(struct runner *r, struct err *e)
+{
+	ssize_t n = fsat_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", r->boot_id,
+			      sizeof(r->boot_id));
+
+	if (n < 36)
+		return err_set(e, EIO, "cannot read the boot id");
+	r->boot_id[36] = '\0';
+	return 0;
+}
+
+static int forward(const char *file)
+{
+	char now[8] = "";
+
+	if (fsat_read(AT_FDCWD, file, now, sizeof(now)) > 0 && now[0] != '0')
+		return 0;
+	return fsat_put(AT_FDCWD, file, "1");
+}
+
+/* All or nothing: a sandbox gets a network only with its filter in place. */
+static void set_up_network(struct runner *r, const struct options *o)
+{
+	struct err e = ERR_INIT;
+
+	for (unsigned i = 0; i < o->n_dns; i++)
+		if (net_add_dns(&r->net, o->dns[i], &e) < 0)
+			lacks(r, e.msg);
+	net_find_dns(&r->net);
+	if (o->no_network)
+		return;
+	r->policy = o->policy;
+	if (nft_install(&r->net, &r->policy, &e) < 0) {
+		lacks(r, e.msg);
+		return;
+	}
+	if (forward("/proc/sys/net/ipv4/ip_forward") < 0) {
+		lacks(r, "network: forwarding is off and cannot be turned on");
+		return;
+	}
+	r->net.wired = true;
+	r->features |= MSG_CAN_NETWORK;
+	if (o->ipv6 && forward("/proc/sys/net/ipv6/conf/all/forwarding") == 0) {
+		r->net.ipv6 = true;
+		r->features |= MSG_CAN_IPV6;
+	}
+}
+
+static void set_up_limits(struct runner *r)
+{
+	static const struct {
+		uint32_t feature;
+		const char *words;
+	} wanted[] = {
+		{ MSG_CAN_MEMORY, "memory limits: no memory controller" },
+		{ MSG_CAN_CPU, "cpu limits: no cpu controller" },
+		{ MSG_CAN_PIDS, "process limits: no pids controller" },
+		{ MSG_CAN_IO, "disk bandwidth limits: no io controller or no disk" },
+		{ MSG_CAN_PAUSE, "pause: no freezer" },
+	};
+	struct err why = ERR_INIT;
+
+	r->features |= cgroup_features(&r->cgroups);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		if ((r->features & wanted[i].feature) == 0)
+			lacks(r, wanted[i].words);
+	r->disk_way = disk_probe(&r->state, &why);
+	if (r->disk_way != DISK_NONE)
+		r->features |= MSG_CAN_DISK;
+	else
+		lacks(r, why.msg);
+}
+
+static int set_up(struct runner *r, const struct options *o, struct err *e)
+{
+	struct sysinfo info;
+	char name[32];
+	int q;
+
+	if (geteuid() != 0)
+		return err_set(e, EPERM, "must be started as root");
+	if (sysinfo(&info) == 0)
+		r->ram_bytes = (uint64_t)info.totalram * info.mem_unit;
+	if (o->tag != NULL)
+		(void)snprintf(r->tag, sizeof(r->tag), "%s", o->tag);
+	else
+		default_tag(r, o->state_dir);
+	(void)snprintf(name, sizeof(name), "opensandbox-%s", r->tag);
+
+	q = read_boot_id(r, e);
+	if (q == 0)
+		q = kit_enter(e);
+	if (q == 0)
+		q = state_open(&r->state, o->state_dir, e);
+	for (unsigned i = 0; q == 0 && i < o->n_allow; i++)
+		q = state_allow(&r->state, o->allow[i], e);
+	if (q == 0)
+		q = block_claim(r->state.path, &r->block, e);
+	if (q == 0)
+		q = hostimg_build(r->state.host_fd, r->host_image, e);
+	if (q == 0)
+		q = cgroup_setup(&r->cgroups, "/proc/self/mountinfo", name, r->state.boxes_fd, e);
+	if (q == 0)
+		q = seccomp_build(&r->filter, e);
+	if (q == 0)
+		q = table_open(&r->table, r->state.dir_fd, e);
+	if (q == 0)
+		q = net_setup(&r->net, r->tag, r->block, e);
+	if (q < 0)
+		return q;
+	r->net.mtu = o->mtu;
+	r->net.want = o->pool;
+	set_up_limits(r);
+	set_up_network(r, o);
+	q = kit_setup(&r->state, &r->cgroups.shown, e);
+	if (q == 0)
+		q = loop_init(&r->loop, e);
+	return q;
+}
+
+/* ---- running ---- */
+
+static bool on_idle(void *arg)
+{
+	struct runner *r = arg;
+	struct err e = ERR_INIT;
+	int q;
+
+	if (sweep_step(r))
+		return true;
+	q = net_refill(&r->net, &e);
+	if (q < 0)
+		log_warn("cannot prepare a network namespace", { "why", e.msg });
+	return q > 0;
+}
+
+static void on_tick(void *arg)
+{
+	box_tick(arg);
+	sweep_tick(arg);
+}
+
+static void on_signal(struct watch *w, uint32_t events UNUSED)
+{
+	struct runner *r = CONTAINER_OF(w, struct runner, signals);
+	struct signalfd_siginfo si;
+
+	if (read(w->fd, &si, sizeof(si)) == (ssize_t)sizeof(si) && si.ssi_signo != SIGCHLD)
+		r->loop.stop = true;
+}
+
+/* SIGTERM ends the runner, never the sandboxes. Children are waited for by their pidfds. */
+static int watch_signals(struct runner *r, struct err *e)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN }, dfl = { .sa_handler = SIG_DFL };
+	sigset_t set;
+	int fd, q;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own refuse */
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || sigaction(SIGPIPE, &ignore, NULL) < 0 ||
+	    sigaction(SIGHUP, &ignore, NULL) < 0)
+		return err_sys(e, "set up signals");
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_sys(e, "watch signals");
+	q = loop_add(&r->loop, &r->signals, fd, EPOLLIN, on_signal);
+	return q < 0 ? err_code(e, q, "watch signals") : 0;
+}
+
+/* Without sandboxes nothing of this instance need stay on the host. */
+static void leave(struct runner *r)
+{
+	struct err e = ERR_INIT;
+
+	if (r->boxes.count != 0)
+		return;
+	cgroup_teardown(&r->cgroups);
+	if (r->net.wired && nft_remove(&r->net, &e) < 0)
+		log_warn("cannot remove the filter", { "why", e.msg });
+	block_release(r->block);
+}
+
+static int run(struct runner *r, const struct options *o, struct err *e)
+{
+	int q;
+
+	q = set_up(r, o, e);
+	if (q == 0)
+		q = watch_signals(r, e);
+	if (q == 0)
+		q = adopt_all(r, e);
+	if (q == 0)
+		q = o->fd >= 0 ? peer_serve_fd(r, o->fd, e) : peer_listen(r, o->socket, e);
+	if (q < 0)
+		return q;
+	log_info("runner ready", { "state", r->state.path }, { "tag", r->tag },
+		 { "missing", r->missing });
+	loop_run(&r->loop);
+	leave(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct runner r;
+	struct options o = { .fd = -1, .pool = 8, .mtu = 1400, .log_level = LOG_INFO };
+	struct rlimit files;
+	struct err e = ERR_INIT;
+	int q;
+
+	q = parse_options(&o, argc, argv);
+	if (q > 0)
+		return 0;
+	if (q < 0) {
+		(void)fputs(usage, stderr);
+		return 2;
+	}
+	log_setup("opensandbox-runner", o.log_level, LOG_TEXT);
+	(void)umask(0); /* every mode in here is meant as written */
+	/* several descriptors per sandbox */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	map_init(&r.boxes);
+	list_init(&r.waiting);
+	list_init(&r.out);
+	r.listen.fd = r.peer.fd = r.broom.fd = r.signals.fd = -EBADF;
+	r.loop.idle = on_idle;
+	r.loop.tick = on_tick;
+	r.loop.arg = &r;
+	if (run(&r, &o, &e) < 0) {
+		log_error(e.msg);
+		return 1;
+	}
+	return 0;
+}

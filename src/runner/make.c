@@ -1,0 +1,284 @@
+#include "runner/make.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "runner/sweep.h"
+#include "sandbox/block.h"
+#include "sandbox/child.h"
+#include "sandbox/disk.h"
+#include "sandbox/rootfs.h"
+#include "sys/call.h"
+#include "sys/fsat.h"
+#include "sys/imsg.h"
+#include "sys/process.h"
+
+#define BACKLOG 1024
+
+/* ---- what the peer handed over ---- */
+
+static bool is_sealed(int fd, struct stat *st)
+{
+	const int must = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & must) == must && fstat(fd, st) == 0;
+}
+
+static int check_fds(const struct msg_create *m, const int *fds, struct err *e)
+{
+	struct stat st;
+
+	if (!is_sealed(fds[0], &st))
+		return err_set(e, EINVAL, "execd must be a sealed memory file");
+	/* Executable, not readable: the kernel then treats the process as one that holds what its
+	 * user may not see. Nobody inside can trace PID 1 or open its /proc/1/{fd,mem,exe}. */
+	if ((st.st_mode & 0777) != 0111 && fchmod(fds[0], 0111) < 0)
+		return err_sys(e, "protect execd");
+	if (!is_sealed(fds[1], &st) || st.st_size > MSG_SPEC_MAX)
+		return err_set(e, EINVAL, "the spec must be a small sealed memory file");
+	if (lseek(fds[1], 0, SEEK_SET) < 0)
+		return err_sys(e, "rewind the spec");
+	if (((m->flags & MSG_WITH_LOG) != 0) != (fds[2] >= 0))
+		return err_set(e, EINVAL, "log descriptor missing or not announced");
+	if (fds[2] >= 0 && (fstat(fds[2], &st) < 0 || !S_ISFIFO(st.st_mode)))
+		return err_set(e, EINVAL, "the log must be a pipe");
+	return 0;
+}
+
+/* ---- parts ---- */
+
+/* The socket execd will listen on. Bound by way of the directory's descriptor: sun_path is short.
+ */
+static int make_listener(struct runner *r, const char *id, int *ret_fd, struct err *e)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	autofd int fd = -EBADF;
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/%s", r->state.sock_fd,
+		       id);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_sys(e, "make a socket");
+	/* the mode of the socket decides who may connect; fchmod before bind spares a race */
+	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return err_sys(e, "bind the socket of '%s'", id);
+	if (r->peer_uid != 0 &&
+	    fchownat(r->state.sock_fd, id, r->peer_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "give away the socket of '%s'", id);
+	if (listen(fd, BACKLOG) < 0)
+		return err_sys(e, "listen for '%s'", id);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int write_maps(pid_t pid, uint32_t base, struct err *e)
+{
+	static const char *const maps[] = { "uid_map", "gid_map" };
+
+	for (size_t i = 0; i < ARRAY_LEN(maps); i++) {
+		char path[48];
+		int q;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, maps[i]);
+		q = fsat_putf(AT_FDCWD, path, "0 %u %u", base, BLOCK_UIDS);
+		if (q < 0)
+			return err_code(e, q, "write %s", maps[i]);
+	}
+	return 0;
+}
+
+/* Half the memory limit, or a share of the machine's: pages there count as the sandbox's memory. */
+static uint64_t shm_bytes(const struct runner *r, const struct msg_limits *l)
+{
+	return l->memory_bytes != 0 ? l->memory_bytes / 2 : r->ram_bytes / 16;
+}
+
+static void write_hosts(const struct runner *r, const struct msg_create *m, uint32_t net_index,
+			char *out, size_t size)
+{
+	struct net_names names;
+	int n;
+
+	net_names(&r->net, net_index, &names);
+	n = snprintf(out, size,
+		     "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+		     "%s\t%s\n",
+		     names.ip4[0] != '\0' ? names.ip4 : "127.0.1.1", m->hostname);
+	if (names.ip6[0] != '\0' && n > 0 && (size_t)n < size)
+		(void)snprintf(out + n, size - (size_t)n, "%s\t%s\n", names.ip6, m->hostname);
+}
+
+/* ---- clone ---- */
+
+static pid_t clone_child(struct runner *r, const struct child_plan *plan, int ns_fd, int into_fd,
+			 int *ret_pid_fd, struct err *e)
+{
+	int pid_fd = -EBADF;
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+			 CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&pid_fd,
+		.exit_signal = SIGCHLD,
+	};
+	pid_t pid;
+	int q;
+
+	if (into_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned)into_fd;
+	}
+	/* the child stays in the namespace it is born in, and has no rights over it */
+	q = net_enter(ns_fd, e);
+	if (q < 0)
+		return q;
+	pid = call_clone3(&args);
+	if (pid == 0)
+		child_main(plan);
+	q = pid < 0 ? err_sys(e, "clone") : 0;
+	net_leave(&r->net);
+	if (q < 0)
+		return q;
+	*ret_pid_fd = pid_fd;
+	return pid;
+}
+
+/* Everything between the clone and the child's first own step. */
+static int equip(struct runner *r, const struct msg_create *m, struct made *made, int upper_fd,
+		 struct err *e)
+{
+	autofd int userns = -EBADF;
+	struct rootfs fs;
+	char path[48];
+	int q;
+
+	q = write_maps(made->rec.pid, block_uid_base(r->block, made->row), e);
+	if (q < 0)
+		return q;
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", made->rec.pid);
+	userns = open(path, O_RDONLY | O_CLOEXEC);
+	if (userns < 0)
+		return err_sys(e, "open the user namespace");
+	q = rootfs_open(&fs, &r->state, m, r->host_image, upper_fd, userns, e);
+	if (q < 0)
+		return q;
+	q = process_start_time(made->rec.pid, &made->rec.start_ticks);
+	if (q == 0)
+		q = table_write(&r->table, made->row, &made->rec);
+	if (q < 0)
+		(void)err_code(e, q, "write down the sandbox");
+	if (q == 0) {
+		q = imsg_send(made->child_fd, "g", 1, fs.fds, rootfs_count(&fs));
+		if (q < 0)
+			(void)err_code(e, q, "start the sandbox");
+	}
+	rootfs_close(&fs);
+	return q;
+}
+
+static int assemble(struct runner *r, const struct msg_create *m, const int *fds, struct made *made,
+		    struct err *e)
+{
+	struct cgroup_door door = { .into_fd = -EBADF };
+	autofd int upper = -EBADF, listener = -EBADF;
+	enum disk_way way = r->disk_way;
+	int q, pair[2];
+	pid_t pid;
+
+	q = disk_make(&r->state, m->id, m->limits.disk_bytes, way,
+		      block_uid_base(r->block, made->row), &upper, e);
+	if (q == 0 && m->limits.disk_bytes != 0)
+		made->rec.flags |= way == DISK_IMAGE ? TABLE_DISK_IMAGE : TABLE_DISK_QUOTA;
+	if (q == 0)
+		q = make_listener(r, m->id, &listener, e);
+	if (q == 0)
+		q = cgroup_make(&r->cgroups, m->id, &m->limits, &door, e);
+	if (q == 0)
+		q = net_take(&r->net, (m->flags & MSG_WITH_NETWORK) != 0, &made->slot, e);
+	if (q == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		q = err_sys(e, "make a socket pair");
+	if (q < 0) {
+		cgroup_door_close(&door);
+		return q;
+	}
+	made->rec.net_index = made->slot.index;
+	made->child_fd = pair[0];
+	{
+		autofd int theirs = pair[1];
+		struct child_plan plan = {
+			.m = m,
+			.filter = &r->filter,
+			.cgroups = r->cgroups.shown,
+			.door = &door,
+			.shm_bytes = shm_bytes(r, &m->limits),
+			.resolv_conf = made->slot.index != NET_NO_ADDR ? r->net.resolv_conf : "",
+			.sock_fd = theirs,
+			.execd_fd = fds[0],
+			.listen_fd = listener,
+			.spec_fd = fds[1],
+			.log_fd = fds[2],
+			.n_layers = m->rootfs == MSG_ROOTFS_LAYERS ? m->n_layers : 1,
+		};
+
+		write_hosts(r, m, made->slot.index, plan.hosts, sizeof(plan.hosts));
+		pid = clone_child(r, &plan, made->slot.ns_fd, door.into_fd, &made->pid_fd, e);
+		cgroup_door_close(&door);
+	}
+	if (pid < 0)
+		return (int)pid;
+	made->rec.pid = pid;
+	return equip(r, m, made, upper, e);
+}
+
+void make_undo(struct runner *r, struct made *made)
+{
+	siginfo_t si;
+
+	fd_close(&made->child_fd);
+	if (made->pid_fd >= 0) {
+		(void)process_kill(made->pid_fd, SIGKILL);
+		(void)waitid(P_PIDFD, (id_t)made->pid_fd, &si, WEXITED);
+		fd_close(&made->pid_fd);
+	}
+	net_release(&r->net, &made->slot);
+	sweep_remove(r, made->rec.id);
+	(void)table_clear(&r->table, made->row);
+}
+
+int make_box(struct runner *r, const struct msg_create *m, const int *fds, struct made *ret,
+	     struct err *e)
+{
+	struct made made = MADE_INIT;
+	int q;
+
+	q = check_fds(m, fds, e);
+	if (q < 0)
+		return q;
+	q = table_take(&r->table);
+	if (q < 0)
+		return err_set(e, ENOSPC, "no user id range left for another sandbox");
+	made.row = (unsigned)q;
+	memcpy(made.rec.id, m->id, sizeof(made.rec.id));
+	memcpy(made.rec.boot_id, r->boot_id, sizeof(made.rec.boot_id));
+	made.rec.limits = m->limits;
+	made.rec.net_index = NET_NO_ADDR;
+	made.rec.started_ms = (uint64_t)clock_wall_ms();
+	if ((m->flags & MSG_WITH_NETWORK) != 0)
+		made.rec.flags |= TABLE_NETWORK;
+	q = assemble(r, m, fds, &made, e);
+	if (q < 0)
+		make_undo(r, &made);
+	else
+		*ret = made;
+	return q;
+}

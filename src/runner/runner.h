@@ -1,0 +1,64 @@
+/* The runner: the one program with rights over the host.
+ *
+ * It takes fixed-size messages (sandbox/msg.h) from one peer and keeps sandboxes. What it knows is
+ * in the table on disk and in the kernel; everything in here can be thrown away by kill -9 and is
+ * found again by the next runner (adopt.c).
+ *
+ *	peer.c    the connection: packets in, packets out, back-pressure
+ *	ops.c     the table of requests
+ *	box.c     one sandbox from clone to its last trace
+ *	adopt.c   start: who is alive, and who has left something behind */
+#ifndef OSB_RUNNER_RUNNER_H
+#define OSB_RUNNER_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "runner/loop.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/disk.h"
+#include "sandbox/hostimg.h"
+#include "sandbox/msg.h"
+#include "sandbox/net.h"
+#include "sandbox/nft.h"
+#include "sandbox/seccomp.h"
+#include "sandbox/state.h"
+#include "sandbox/table.h"
+
+struct out_packet;
+
+struct runner {
+	struct loop loop;
+	struct state state;
+	struct cgroups cgroups;
+	struct table table;
+	struct net net;
+	struct nft_policy policy;
+	struct seccomp_prog filter;
+	char host_image[HOSTIMG_NAME_SIZE];
+	char tag[16];
+	char boot_id[40];
+	unsigned block;
+	uint32_t features;
+	char missing[512];
+	uint64_t ram_bytes;
+	enum disk_way disk_way;
+
+	struct map boxes;    /* by id */
+	struct list waiting; /* boxes with a deadline */
+
+	/* the peer */
+	struct watch listen, peer, signals;
+	struct list out; /* packets it has not taken yet */
+	bool greeted, leave_with_peer;
+	uint32_t peer_uid;
+
+	/* removal of big trees, by a child of its own */
+	struct watch broom;
+	bool trash_left, cgroups_left;
+};
+
+#endif

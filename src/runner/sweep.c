@@ -1,0 +1,199 @@
+#include "runner/sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include "runner/box.h"
+#include "sys/call.h"
+#include "sys/fsat.h"
+#include "sys/process.h"
+
+/* Entries removed on the spot; a bigger tree is left to a process of its own. */
+#define AT_ONCE 256
+
+/* The tree first moves to the trash under a name nobody asks for, so that its id is free again. */
+static void trash_box(struct runner *r, const char *id)
+{
+	unsigned budget = AT_ONCE;
+	char name[24];
+
+	rand_hex(name, 8);
+	if (renameat(r->state.boxes_fd, id, r->state.trash_fd, name) < 0) {
+		if (errno != ENOENT)
+			log_warn("cannot trash", { "id", id }, { "why", strerrordesc_np(errno) });
+		return;
+	}
+	if (fsat_remove_tree(r->state.trash_fd, name, &budget) < 0)
+		r->trash_left = true;
+}
+
+void sweep_remove(struct runner *r, const char *id)
+{
+	(void)unlinkat(r->state.sock_fd, id, 0);
+	if (cgroup_remove(&r->cgroups, id) == -EBUSY) {
+		cgroup_kill(&r->cgroups, id);
+		r->cgroups_left = true;
+	}
+	trash_box(r, id);
+}
+
+/* ---- what nobody owns ---- */
+
+struct sweep {
+	struct runner *r;
+	uint32_t swept, left;
+};
+
+static bool owned(struct runner *r, const char *name)
+{
+	return box_find(r, name) != NULL;
+}
+
+static void sweep_cgroup(void *arg, const char *id)
+{
+	struct sweep *s = arg;
+
+	if (owned(s->r, id))
+		return;
+	cgroup_kill(&s->r->cgroups, id);
+	if (cgroup_remove(&s->r->cgroups, id) < 0) {
+		s->left++;
+		s->r->cgroups_left = true;
+	} else {
+		s->swept++;
+	}
+}
+
+static void sweep_dir(struct sweep *s, int dir_fd, void (*fn)(struct sweep *s, const char *name))
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *d;
+
+	if (dir == NULL) {
+		fd_close(&fd);
+		return;
+	}
+	while ((d = readdir(dir)) != NULL) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
+		    owned(s->r, d->d_name))
+			continue;
+		fn(s, d->d_name);
+		s->swept++;
+	}
+	(void)closedir(dir);
+}
+
+static void sweep_socket(struct sweep *s, const char *name)
+{
+	(void)unlinkat(s->r->state.sock_fd, name, 0);
+}
+
+static void sweep_box(struct sweep *s, const char *name)
+{
+	trash_box(s->r, name);
+}
+
+static void sweep_trash(struct sweep *s, const char *name UNUSED)
+{
+	s->r->trash_left = true;
+}
+
+/* Older host images, once nothing can be running on them. */
+static void sweep_image(struct sweep *s, const char *name)
+{
+	if (strcmp(name, s->r->host_image) != 0 && s->r->boxes.count == 0)
+		(void)fsat_remove_tree(s->r->state.host_fd, name, NULL);
+}
+
+void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left)
+{
+	struct sweep s = { .r = r };
+
+	r->cgroups_left = false;
+	(void)cgroup_each(&r->cgroups, sweep_cgroup, &s);
+	sweep_dir(&s, r->state.sock_fd, sweep_socket);
+	sweep_dir(&s, r->state.boxes_fd, sweep_box);
+	*ret_swept = s.swept;
+	sweep_dir(&s, r->state.trash_fd, sweep_trash);
+	sweep_dir(&s, r->state.host_fd, sweep_image);
+	*ret_left = s.left;
+}
+
+/* ---- the broom: a child that removes big trees while we go on ---- */
+
+static void on_broom(struct watch *w, uint32_t events UNUSED)
+{
+	struct runner *r = CONTAINER_OF(w, struct runner, broom);
+
+	(void)process_collect(w->fd);
+	loop_drop(&r->loop, w);
+}
+
+static _Noreturn void sweep_trash_main(struct runner *r)
+{
+	DIR *dir = fdopendir(r->state.trash_fd);
+	struct dirent *d;
+	int failed = 0;
+
+	(void)setpriority(PRIO_PROCESS, 0, 19);
+	while (dir != NULL && (d = readdir(dir)) != NULL)
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			failed |= fsat_remove_tree(dirfd(dir), d->d_name, NULL) < 0;
+	_exit(dir == NULL || failed);
+}
+
+static void start_broom(struct runner *r)
+{
+	int pid_fd = -EBADF;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&pid_fd,
+		.exit_signal = SIGCHLD,
+	};
+	pid_t pid = call_clone3(&args);
+
+	if (pid == 0)
+		sweep_trash_main(r);
+	if (pid > 0 && loop_add(&r->loop, &r->broom, pid_fd, EPOLLIN, on_broom) < 0)
+		(void)close(pid_fd);
+}
+
+/* Processes that were just killed need a moment to leave their cgroup, and nothing tells when. */
+#define RETRY_MS 20
+
+void sweep_tick(struct runner *r)
+{
+	struct sweep s = { .r = r };
+
+	if (!r->cgroups_left)
+		return;
+	r->cgroups_left = false;
+	(void)cgroup_each(&r->cgroups, sweep_cgroup, &s);
+}
+
+bool sweep_step(struct runner *r)
+{
+	uint64_t retry_at = clock_mono_ms() + RETRY_MS;
+
+	if (r->trash_left && r->broom.fd < 0) {
+		r->trash_left = false;
+		start_broom(r);
+		return true;
+	}
+	if (r->cgroups_left && (r->loop.tick_at_ms == 0 || retry_at < r->loop.tick_at_ms))
+		r->loop.tick_at_ms = retry_at;
+	return false;
+}

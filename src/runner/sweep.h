@@ -1,0 +1,19 @@
+/* Leaving nothing behind. */
+#ifndef OSB_RUNNER_SWEEP_H
+#define OSB_RUNNER_SWEEP_H
+
+#include "runner/runner.h"
+
+/* Remove every trace of a sandbox that no process is left of. What cannot go at once is tried
+ * again by sweep_step. */
+void sweep_remove(struct runner *r, const char *id);
+
+/* Remove what no sandbox in r->boxes owns. */
+void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left);
+
+void sweep_tick(struct runner *r);
+
+/* A piece of the work that is left; false if there is none. */
+bool sweep_step(struct runner *r);
+
+#endif

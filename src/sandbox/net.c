@@ -1,0 +1,328 @@
+#include "sandbox/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/span.h"
+#include "base/util.h"
+#include "sys/fsat.h"
+#include "sys/rtnl.h"
+
+/* ---- names and numbers ---- */
+
+/* Index 0 would be the network's own address and 1 is the gateway, so sandboxes start at 16. */
+#define FIRST_HOST 16
+
+static struct rtnl_addr addr4(const struct net *n, uint32_t host)
+{
+	struct rtnl_addr a = { .family = AF_INET, .prefix_len = 32 };
+
+	a.v4.s_addr = n->pool4.s_addr | htonl(host);
+	return a;
+}
+
+static struct rtnl_addr addr6(const struct net *n, uint32_t host)
+{
+	struct rtnl_addr a = { .family = AF_INET6, .prefix_len = 128, .v6 = n->pool6 };
+
+	a.v6.s6_addr[14] = (uint8_t)(host >> 8);
+	a.v6.s6_addr[15] = (uint8_t)host;
+	return a;
+}
+
+/* The gateway's address on every link: the sandbox's only neighbour. */
+static struct rtnl_addr gateway6(uint8_t prefix_len)
+{
+	struct rtnl_addr a = { .family = AF_INET6, .prefix_len = prefix_len };
+
+	a.v6.s6_addr[0] = 0xfe;
+	a.v6.s6_addr[1] = 0x80;
+	a.v6.s6_addr[15] = 1;
+	return a;
+}
+
+void net_names(const struct net *n, uint32_t index, struct net_names *out)
+{
+	struct rtnl_addr a = addr4(n, FIRST_HOST + index), b = addr6(n, FIRST_HOST + index);
+
+	memset(out, 0, sizeof(*out));
+	if (index == NET_NO_ADDR)
+		return;
+	(void)snprintf(out->ifname, sizeof(out->ifname), "osb%s.%x", n->tag, index & 0xffff);
+	(void)inet_ntop(AF_INET, &a.v4, out->ip4, sizeof(out->ip4));
+	if (n->ipv6)
+		(void)inet_ntop(AF_INET6, &b.v6, out->ip6, sizeof(out->ip6));
+}
+
+void net_claim(struct net *n, uint32_t index)
+{
+	if (index < NET_MAX_ADDRS)
+		n->used[index / 64] |= 1ULL << (index % 64);
+}
+
+static void unclaim(struct net *n, uint32_t index)
+{
+	if (index < NET_MAX_ADDRS)
+		n->used[index / 64] &= ~(1ULL << (index % 64));
+}
+
+static uint32_t free_index(struct net *n)
+{
+	for (uint32_t i = 0; i < NET_MAX_ADDRS; i++) {
+		uint32_t index = (n->next + i) % NET_MAX_ADDRS;
+
+		if ((n->used[index / 64] & 1ULL << (index % 64)) != 0)
+			continue;
+		n->next = (index + 1) % NET_MAX_ADDRS;
+		return index;
+	}
+	return NET_NO_ADDR;
+}
+
+/* ---- nameservers ---- */
+
+int net_add_dns(struct net *n, const char *address, struct err *e)
+{
+	struct in6_addr a;
+
+	if (n->n_dns == NET_MAX_DNS)
+		return err_set(e, E2BIG, "at most %d nameservers", NET_MAX_DNS);
+	if (inet_pton(AF_INET, address, &a) != 1 && inet_pton(AF_INET6, address, &a) != 1)
+		return err_set(e, EINVAL, "'%s' is not an address", address);
+	(void)snprintf(n->dns_text[n->n_dns++], INET6_ADDRSTRLEN, "%s", address);
+	return 0;
+}
+
+static void dns_from(struct net *n, const char *path)
+{
+	char text[4096];
+	struct span rest;
+	ssize_t len;
+
+	len = fsat_read(AT_FDCWD, path, text, sizeof(text));
+	rest = span_of(text, len > 0 ? (size_t)len : 0);
+	while (rest.p != NULL && n->n_dns < NET_MAX_DNS) {
+		struct span line = span_trim(span_cut(&rest, '\n'));
+		char address[INET6_ADDRSTRLEN];
+
+		if (!span_starts(line, "nameserver") ||
+		    !span_copy(span_trim(span_skip(line, 10)), address, sizeof(address)))
+			continue;
+		/* the host's own loopback is not the sandbox's */
+		if (strncmp(address, "127.", 4) != 0 && strcmp(address, "::1") != 0)
+			(void)net_add_dns(n, address, NULL);
+	}
+}
+
+void net_find_dns(struct net *n)
+{
+	size_t len = 0;
+
+	if (n->n_dns == 0)
+		dns_from(n, "/etc/resolv.conf");
+	if (n->n_dns == 0)
+		dns_from(n, "/run/systemd/resolve/resolv.conf");
+	for (unsigned i = 0; i < n->n_dns; i++) {
+		int k = snprintf(n->resolv_conf + len, sizeof(n->resolv_conf) - len,
+				 "nameserver %s\n", n->dns_text[i]);
+
+		len += (size_t)k;
+	}
+}
+
+/* ---- namespaces ---- */
+
+int net_enter(int ns_fd, struct err *e)
+{
+	return setns(ns_fd, CLONE_NEWNET) < 0 ? err_sys(e, "enter a network namespace") : 0;
+}
+
+void net_leave(const struct net *n)
+{
+	/* The runner must never work on in a sandbox's network: there is no way to go on. */
+	if (setns(n->host_ns_fd, CLONE_NEWNET) < 0)
+		abort();
+}
+
+/* Inside the new namespace: loopback up, and the few settings that replace capabilities. */
+static int settle(const struct net *n, int *ret_rtnl, struct err *e)
+{
+	autofd int rtnl = -EBADF;
+	int r;
+
+	r = rtnl_open(&rtnl, e);
+	if (r == 0)
+		r = rtnl_set_up(rtnl, 1, e);
+	if (r < 0)
+		return r;
+	(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+	(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+	if (!n->ipv6)
+		(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+	(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv6/conf/default/accept_ra", "0");
+	*ret_rtnl = TAKE_FD(rtnl);
+	return 0;
+}
+
+static int link_up(struct net *n, const struct net_slot *s, int inner_rtnl, struct err *e)
+{
+	struct rtnl_addr own4 = addr4(n, FIRST_HOST + s->index), gate4 = addr4(n, 1);
+	struct rtnl_addr own6 = addr6(n, FIRST_HOST + s->index), gate6 = gateway6(64);
+	struct net_names names;
+	int r, outer, inner;
+
+	net_names(n, s->index, &names);
+	r = rtnl_add_veth(n->rtnl_fd, names.ifname, "eth0", s->ns_fd, n->mtu, e);
+	if (r < 0)
+		return r;
+	outer = rtnl_index(n->rtnl_fd, names.ifname, e);
+	inner = rtnl_index(inner_rtnl, "eth0", e);
+	if (outer < 0 || inner < 0)
+		return MIN(outer, inner);
+
+	r = rtnl_set_up(inner_rtnl, inner, e);
+	if (r == 0)
+		r = rtnl_add_addr(n->rtnl_fd, outer, &gate4, e);
+	if (r == 0)
+		r = rtnl_add_route(n->rtnl_fd, outer, &own4, NULL, e);
+	if (r == 0)
+		r = rtnl_add_addr(inner_rtnl, inner, &own4, e);
+	if (r == 0)
+		r = rtnl_add_route(inner_rtnl, inner, NULL, &gate4, e);
+	if (r < 0 || !n->ipv6)
+		return r;
+	r = rtnl_add_addr(n->rtnl_fd, outer, &gate6, e);
+	if (r == 0)
+		r = rtnl_add_route(n->rtnl_fd, outer, &own6, NULL, e);
+	if (r == 0)
+		r = rtnl_add_addr(inner_rtnl, inner, &own6, e);
+	if (r == 0)
+		r = rtnl_add_route(inner_rtnl, inner, NULL, &gate6, e);
+	return r;
+}
+
+static int make_slot(struct net *n, bool linked, struct net_slot *ret, struct err *e)
+{
+	struct net_slot s = { .ns_fd = -EBADF, .index = NET_NO_ADDR };
+	autofd int rtnl = -EBADF;
+	int r = 0;
+
+	if (linked) {
+		s.index = free_index(n);
+		if (s.index == NET_NO_ADDR)
+			return err_set(e, ENOSPC, "no address left");
+		net_claim(n, s.index);
+	}
+	if (unshare(CLONE_NEWNET) < 0) {
+		r = err_sys(e, "make a network namespace");
+	} else {
+		s.ns_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		r = s.ns_fd < 0 ? err_sys(e, "open a network namespace") : settle(n, &rtnl, e);
+		net_leave(n);
+	}
+	if (r == 0 && linked)
+		r = link_up(n, &s, rtnl, e);
+	if (r < 0)
+		net_release(n, &s);
+	else
+		*ret = s;
+	return r;
+}
+
+void net_release(struct net *n, struct net_slot *s)
+{
+	fd_close(&s->ns_fd);
+	unclaim(n, s->index);
+	s->index = NET_NO_ADDR;
+}
+
+int net_take(struct net *n, bool linked, struct net_slot *ret, struct err *e)
+{
+	if (linked && !n->wired)
+		return err_set(e, ENOTSUP, "this host cannot give sandboxes a network");
+	if (linked && n->n_linked > 0) {
+		*ret = n->linked[--n->n_linked];
+		return 0;
+	}
+	if (!linked && n->n_bare > 0) {
+		*ret = n->bare[--n->n_bare];
+		return 0;
+	}
+	return make_slot(n, linked, ret, e);
+}
+
+int net_refill(struct net *n, struct err *e)
+{
+	int r;
+
+	if (n->n_bare < n->want) {
+		r = make_slot(n, false, &n->bare[n->n_bare], e);
+		n->n_bare += r == 0;
+	} else if (n->wired && n->n_linked < n->want) {
+		r = make_slot(n, true, &n->linked[n->n_linked], e);
+		n->n_linked += r == 0;
+	} else {
+		return 0;
+	}
+	return r < 0 ? r : 1;
+}
+
+int net_setup(struct net *n, const char *tag, unsigned block, struct err *e)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	if (!span_copy(span_str(tag), n->tag, sizeof(n->tag)))
+		return err_set(e, EINVAL, "tag '%s' is too long", tag);
+	n->pool4.s_addr = htonl(10u << 24 | (200 + block) << 16);
+	/* RFC 4193: fd, 40 bits of our own, a subnet */
+	for (const char *p = tag; *p != '\0'; p++)
+		hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
+	n->pool6.s6_addr[0] = 0xfd;
+	memcpy(&n->pool6.s6_addr[1], &hash, 5);
+	n->pool6.s6_addr[7] = (uint8_t)block;
+	if (n->mtu == 0)
+		n->mtu = 1400;
+	n->host_ns_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (n->host_ns_fd < 0)
+		return err_sys(e, "open the host's network namespace");
+	return rtnl_open(&n->rtnl_fd, e);
+}
+
+int net_dial(const struct net *n, int ns_fd, enum msg_family family, uint16_t port, int *ret_fd,
+	     struct err *e)
+{
+	const struct sockaddr_in to4 = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	const struct sockaddr_in6 to6 = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+	};
+	bool v6 = family == MSG_IP6;
+	autofd int fd = -EBADF;
+	int r;
+
+	r = net_enter(ns_fd, e);
+	if (r < 0)
+		return r;
+	fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	r = fd < 0 ? err_sys(e, "open a socket in the sandbox") : 0;
+	net_leave(n);
+	if (r < 0)
+		return r;
+	r = v6 ? connect(fd, (const struct sockaddr *)&to6, sizeof(to6))
+	       : connect(fd, (const struct sockaddr *)&to4, sizeof(to4));
+	if (r < 0 && errno != EINPROGRESS)
+		return err_sys(e, "connect to port %u of the sandbox", port);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}

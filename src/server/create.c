@@ -1,0 +1,397 @@
+#include "server/create.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rand.h"
+
+#define TOKEN_BYTES   24
+#define MAX_SPEC_SIZE MIB(1)
+
+static void on_refused(struct io_defer *d);
+
+static void enter(struct creation *c, enum creation_state to)
+{
+	assert(to == c->state + 1 || to == CREATION_OVER);
+	c->state = to;
+}
+
+struct creation *creation_new(void)
+{
+	struct creation *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	c->arena = ARENA_INIT(MIB(4));
+	list_init(&c->waiters);
+	deadline_init(&c->deadline);
+	io_defer_init(&c->turn, on_refused);
+	c->started_us = clock_mono_us();
+	return c;
+}
+
+void creation_free(struct creation *c)
+{
+	if (c == NULL)
+		return;
+	io_defer_cancel(&c->turn);
+	json_decref(c->env);
+	json_decref(c->entrypoint);
+	arena_free(&c->arena);
+	free(c);
+}
+
+/* --- the end of it, good or bad --- */
+
+static void release_claims(struct creation *c, struct manager *m)
+{
+	for (unsigned i = 0; i < c->n_claims; i++)
+		volumes_release(&m->volumes, c->claims[i].name);
+}
+
+/* The sandbox goes on without its creation. */
+static void over(struct creation *c)
+{
+	struct sandbox *sb = c->sb;
+	struct manager *m = sb->manager;
+
+	enter(c, CREATION_OVER);
+	deadline_clear(&c->deadline);
+	m->n_creating--;
+	sb->creation = NULL;
+	creation_free(c);
+}
+
+static void succeeded(struct creation *c)
+{
+	struct sandbox *sb = c->sb;
+	struct metrics *mt = &sb->manager->metrics;
+	uint64_t now_us = clock_mono_us();
+	struct list waiters;
+
+	mt->created++;
+	histogram_add(&mt->create, now_us - c->started_us);
+	histogram_add(&mt->runtime, c->runtime_us);
+	histogram_add(&mt->ready, c->ping_us);
+	log_info("sandbox created", { "id", sb->rec.id }, { "image", sb->rec.image });
+	list_init(&waiters);
+	list_push_back(&c->waiters, &waiters);
+	list_remove(&c->waiters);
+	over(c);
+	manager_schedule(sb);
+	manager_answer(&waiters, sb, E_OK, "");
+}
+
+/* Tell the one who asked and let the sandbox end; `made`: the runtime has it. */
+static void failed(struct creation *c, enum error error, const char *why, bool made)
+{
+	struct sandbox *sb = c->sb;
+	struct manager *m = sb->manager;
+	char words[sizeof(sb->why)];
+
+	(void)snprintf(words, sizeof(words), "%s", why);
+	if (sb->ending == CAUSE_NONE) {
+		m->metrics.create_failed++;
+		log_warn("sandbox could not be created", { "id", sb->rec.id }, { "error", words });
+		sb->ending = CAUSE_UNMADE;
+		(void)snprintf(sb->why, sizeof(sb->why), "%s", words);
+	}
+	manager_answer(&c->waiters, sb, error, words);
+	over(c);
+	if (made)
+		manager_idle(sb);
+	else
+		manager_ended(sb);
+}
+
+/* Somebody wants it gone already. */
+static bool unwanted(struct creation *c, bool made)
+{
+	if (c->sb->ending == CAUSE_NONE)
+		return false;
+	failed(c, E_SANDBOX_NOT_FOUND, "the sandbox was deleted while it was being made", made);
+	return true;
+}
+
+/* --- RECORD --- */
+
+static void on_running_recorded(void *ctx, int result, const char *why)
+{
+	struct creation *c = ctx;
+
+	if (unwanted(c, true))
+		return;
+	if (result < 0)
+		failed(c, E_STORE_FAILED, why, true);
+	else
+		succeeded(c);
+}
+
+static void record_running(struct creation *c)
+{
+	struct sandbox *sb = c->sb;
+
+	enter(c, CREATION_RECORD);
+	deadline_clear(&c->deadline);
+	sandbox_enter(sb, SANDBOX_RUNNING, "running", "the sandbox is ready");
+	sb->rec.transition_us = MAX(sb->rec.created_us, sb->rec.transition_us);
+	manager_event(sb, "state", "Running running: the sandbox is ready");
+	records_set_status(sb->manager->store, &sb->rec, on_running_recorded, c);
+}
+
+/* --- PING --- */
+
+static void on_ping_head(struct http_call *call, const struct h1_head *head)
+{
+	struct creation *c = http_call_user(call);
+
+	if (head->status != 200)
+		(void)snprintf(c->why, sizeof(c->why), "execd answered with status %d",
+			       head->status);
+}
+
+static void on_ping_done(struct http_call *call, int error, const char *why)
+{
+	struct creation *c = http_call_user(call);
+
+	c->ping = NULL;
+	c->ping_us = clock_mono_us() - c->started_us - c->runtime_us;
+	if (unwanted(c, true))
+		return;
+	if (error != 0)
+		failed(c, E_START_FAILED, why, true);
+	else if (c->why[0] != '\0')
+		failed(c, E_START_FAILED, c->why, true);
+	else
+		record_running(c);
+}
+
+static void start_ping(struct creation *c)
+{
+	struct http_upstream *u = manager_execd(c->sb);
+	const struct h1_field fields[] = {
+		{ SPAN_LIT("X-EXECD-ACCESS-TOKEN"), span_str(c->sb->rec.token) },
+	};
+	const struct http_call_options opt = {
+		.method = "GET",
+		.target = SPAN_LIT("/ping"),
+		.fields = fields,
+		.n_fields = 1,
+		.user = c,
+		.on_head = on_ping_head,
+		.done = on_ping_done,
+	};
+	struct err e = ERR_INIT;
+
+	enter(c, CREATION_PING);
+	c->why[0] = '\0';
+	if (u == NULL || http_call_start(u, &opt, &c->ping, &e) < 0)
+		failed(c, E_START_FAILED, u == NULL ? "execd cannot be reached" : e.msg, true);
+}
+
+/* --- RUNTIME --- */
+
+static void on_made(struct driver_call *call, int error, const char *why)
+{
+	struct creation *c = CONTAINER_OF(call, struct creation, call);
+	struct sandbox *sb = c->sb;
+	struct manager *m = sb->manager;
+
+	c->runtime_us = clock_mono_us() - c->started_us;
+	if (error != 0) {
+		enum error code = manager_error(error, E_START_FAILED);
+
+		if (error == -EINVAL || error == -EPERM)
+			code = E_INVALID_PARAMETER;
+		failed(c, code, why, false);
+		return;
+	}
+	free(sb->rec.boot_id);
+	sb->rec.boot_id = strdup(m->boot_id);
+	sb->rec.network = call->status.network;
+	if (!unwanted(c, true))
+		start_ping(c);
+}
+
+/* What execd reads from its descriptor. */
+static bool write_execd_spec(struct creation *c, struct buf *out)
+{
+	struct jw w = JW_INIT(out);
+
+	jw_object(&w);
+	jw_field_cstr(&w, "id", c->sb->rec.id);
+	jw_field_cstr(&w, "accessToken", c->sb->rec.token);
+	jw_key(&w, "entrypoint");
+	json_write(&w, c->entrypoint);
+	jw_key(&w, "env");
+	json_write(&w, c->env);
+	jw_end(&w);
+	return jw_ok(&w);
+}
+
+static bool wants_network(const struct manager *m)
+{
+	if (strcmp(m->config->network, "auto") == 0)
+		return (m->features & DRIVER_CAN_NETWORK) != 0;
+	return strcmp(m->config->network, "on") == 0;
+}
+
+static void start_runtime(struct creation *c)
+{
+	struct driver *d = c->sb->manager->driver;
+	struct buf spec = BUF_INIT(MAX_SPEC_SIZE);
+
+	enter(c, CREATION_RUNTIME);
+	if (!write_execd_spec(c, &spec)) {
+		buf_free(&spec);
+		failed(c, E_INVALID_PARAMETER, "entrypoint and environment are too large", false);
+		return;
+	}
+	c->spec.id = c->sb->rec.id;
+	c->spec.hostname = c->sb->rec.id;
+	c->spec.volumes = c->volumes;
+	c->spec.network = wants_network(c->sb->manager);
+	c->spec.execd_spec = buf_span(&spec);
+	c->call.done = on_made;
+	d->ops->create(d, &c->spec, &c->call);
+	buf_free(&spec);
+}
+
+/* --- STORE --- */
+
+static void on_pending_recorded(void *ctx, int result, const char *why)
+{
+	struct creation *c = ctx;
+
+	if (unwanted(c, false))
+		return;
+	if (result < 0)
+		failed(c, E_STORE_FAILED, why, false);
+	else
+		start_runtime(c);
+}
+
+/* --- NEW --- */
+
+static int make_record(struct creation *c, struct record *ret)
+{
+	char id[RAND_UUID_SIZE], token[TOKEN_BYTES / 3 * 4 + 1], secure[sizeof(token)];
+	struct record rec = c->rec;
+
+	rand_uuid(id);
+	rand_token(token, TOKEN_BYTES);
+	rand_token(secure, TOKEN_BYTES);
+	rec.id = id;
+	rec.token = token;
+	rec.secure_token = c->secure_access ? secure : NULL;
+	rec.state = (char *)(uintptr_t)sandbox_state_name(SANDBOX_PENDING);
+	rec.created_us = rec.transition_us = clock_wall_us();
+	rec.expires_us = c->timeout_s > 0 ? rec.created_us + c->timeout_s * 1000000 : 0;
+	return record_copy(&rec, ret, NULL);
+}
+
+static enum error use_claims(struct creation *c, struct manager *m, struct err *e)
+{
+	unsigned used = 0;
+	int r = 0;
+
+	for (; used < c->n_claims && r >= 0; used++) {
+		const struct claim *cl = &c->claims[used];
+
+		r = volumes_use(&m->volumes, cl->name, cl->create, cl->ephemeral, e);
+	}
+	if (r >= 0)
+		return E_OK;
+	c->n_claims = used - 1;
+	return r == -ENOENT ? E_VOLUME_MISSING : E_VOLUME_FAILED;
+}
+
+/* Nothing has been begun: answer later and forget. */
+static void on_refused(struct io_defer *d)
+{
+	struct creation *c = CONTAINER_OF(d, struct creation, turn);
+
+	manager_answer(&c->waiters, NULL, c->error, c->why);
+	creation_free(c);
+}
+
+static void refuse(struct manager *m, struct creation *c, enum error error, const char *why)
+{
+	c->error = error;
+	(void)snprintf(c->why, sizeof(c->why), "%s", why);
+	c->state = CREATION_OVER;
+	io_defer_add(m->loop, &c->turn);
+}
+
+void creation_start(struct manager *m, struct creation *c, struct waiter *w)
+{
+	struct record rec = { 0 };
+	struct err e = ERR_INIT;
+	enum error error;
+
+	list_push_back(&c->waiters, &w->link);
+	if (m->n_creating >= (unsigned)m->config->max_creates) {
+		refuse(m, c, E_OVERLOADED, "too many sandboxes are being made");
+		return;
+	}
+	if (m->n_live >= (unsigned)m->config->max_sandboxes) {
+		refuse(m, c, E_NO_CAPACITY, "as many sandboxes are alive as may be");
+		return;
+	}
+	error = use_claims(c, m, &e);
+	if (error != E_OK) {
+		release_claims(c, m);
+		refuse(m, c, error, e.msg);
+		return;
+	}
+	if (make_record(c, &rec) < 0 || sandbox_new(m, &rec, &c->sb, &e) < 0) {
+		record_clear(&rec);
+		release_claims(c, m);
+		refuse(m, c, E_INTERNAL, "out of memory");
+		return;
+	}
+	if (manager_add(m, c->sb) < 0) {
+		sandbox_drop(TAKE(c->sb));
+		release_claims(c, m);
+		refuse(m, c, E_INTERNAL, "out of memory");
+		return;
+	}
+	c->sb->creation = c;
+	m->n_creating++;
+	deadline_set(&m->create_deadlines, &c->deadline);
+	enter(c, CREATION_STORE);
+	records_insert(m->store, &c->sb->rec, on_pending_recorded, c);
+	manager_event(c->sb, "state", "Pending: asked for");
+}
+
+void creation_abandon(struct creation *c)
+{
+	if (c->sb != NULL)
+		manager_end(c->sb, CAUSE_DELETED, "the client went away while it was being made");
+}
+
+/* sb->ending is set: the callbacks notice; a ping need not be waited for. */
+void creation_interrupt(struct creation *c)
+{
+	if (c->state != CREATION_PING || c->ping == NULL)
+		return;
+	http_call_cancel(TAKE(c->ping));
+	(void)unwanted(c, true);
+}
+
+void creation_expired(struct creation *c)
+{
+	if (c->state == CREATION_PING && c->ping != NULL) {
+		http_call_cancel(TAKE(c->ping));
+		failed(c, E_START_TIMEOUT, "execd did not answer in time", true);
+	} else if (c->sb->ending == CAUSE_NONE) {
+		/* the runtime still has it; when it answers, the sandbox goes */
+		c->sb->ending = CAUSE_UNMADE;
+		(void)snprintf(c->sb->why, sizeof(c->sb->why), "the runtime took too long");
+		manager_answer(&c->waiters, c->sb, E_START_TIMEOUT, c->sb->why);
+	}
+}

@@ -1,0 +1,363 @@
+#include "server/manager.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "server/create.h"
+#include "server/gateway.h"
+
+#define REMOVE_RETRY_US (5 * 1000000)
+
+enum error manager_error(int error, enum error otherwise)
+{
+	switch (error) {
+	case -EAGAIN:
+		return E_OVERLOADED;
+	case -EHOSTDOWN:
+	case -ECONNRESET:
+	case -ECANCELED:
+		return E_RUNTIME_DOWN;
+	case -ENOSPC:
+		return E_NO_CAPACITY;
+	case -ENOTSUP:
+		return E_INVALID_LIMIT;
+	default:
+		return otherwise;
+	}
+}
+
+/* --- the table --- */
+
+struct sandbox *manager_find(const struct manager *m, struct span id, bool hidden)
+{
+	struct sandbox *sb = map_get(&m->by_id, id);
+
+	if (sb != NULL && !hidden && sandbox_ended(sb) && sb->rec.hidden)
+		return NULL;
+	return sb;
+}
+
+int manager_add(struct manager *m, struct sandbox *sb)
+{
+	if (map_put(&m->by_id, span_str(sb->rec.id), sb, NULL) < 0)
+		return -ENOMEM;
+	list_push_front(&m->all, &sb->link);
+	if (!sandbox_ended(sb))
+		m->n_live++;
+	return 0;
+}
+
+void manager_forget(struct sandbox *sb)
+{
+	struct manager *m = sb->manager;
+
+	assert(sandbox_ended(sb));
+	if (sb->forgotten)
+		return;
+	sb->forgotten = true;
+	ttl_clear(&m->ttl, &sb->due);
+	(void)map_remove(&m->by_id, span_str(sb->rec.id));
+	list_remove(&sb->link);
+	records_delete(m->store, sb->rec.id);
+	sandbox_drop(sb);
+}
+
+void manager_event(struct sandbox *sb, const char *kind, const char *message)
+{
+	records_add_event(sb->manager->store, sb->rec.id, kind, message);
+}
+
+void manager_record(struct sandbox *sb)
+{
+	char line[256];
+
+	records_set_status(sb->manager->store, &sb->rec, NULL, NULL);
+	(void)snprintf(line, sizeof(line), "%s%s%s%s%s", sandbox_state_name(sb->state),
+		       sb->rec.reason != NULL ? " " : "",
+		       sb->rec.reason != NULL ? sb->rec.reason : "",
+		       sb->rec.message != NULL ? ": " : "",
+		       sb->rec.message != NULL ? sb->rec.message : "");
+	manager_event(sb, "state", line);
+}
+
+void manager_answer(struct list *waiters, struct sandbox *sb, enum error error, const char *why)
+{
+	while (!list_empty(waiters)) {
+		struct waiter *w = LIST_ENTRY(waiters->next, struct waiter, link);
+
+		list_remove(&w->link);
+		w->done(w, sb, error, why);
+	}
+}
+
+/* --- time --- */
+
+void manager_schedule(struct sandbox *sb)
+{
+	struct manager *m = sb->manager;
+	int64_t at_us = 0;
+
+	if (sandbox_ended(sb)) {
+		at_us = sb->rec.ended_us + m->config->retention_s * 1000000;
+	} else if (sb->state == SANDBOX_STOPPING) {
+		return; /* set by whoever has to try again */
+	} else {
+		int64_t idle_us = sb->accessed_us + sb->rec.idle_s * 1000000;
+
+		at_us = sb->rec.expires_us;
+		if (sb->rec.idle_s > 0 && sb->state == SANDBOX_RUNNING &&
+		    (at_us == 0 || idle_us < at_us))
+			at_us = idle_us;
+	}
+	if (at_us == 0)
+		ttl_clear(&m->ttl, &sb->due);
+	else if (ttl_set(&m->ttl, &sb->due, at_us) < 0)
+		log_error("out of memory: a sandbox will not expire", { "id", sb->rec.id });
+}
+
+static void begin_removal(struct sandbox *sb);
+
+static void on_due(struct ttl *t, struct heap_entry *entry)
+{
+	struct sandbox *sb = CONTAINER_OF(entry, struct sandbox, due);
+	int64_t now_us = clock_wall_us();
+
+	(void)t;
+	if (sandbox_ended(sb)) {
+		manager_forget(sb);
+	} else if (sb->state == SANDBOX_STOPPING) {
+		if (!sb->busy)
+			begin_removal(sb);
+	} else if (sb->rec.expires_us != 0 && sb->rec.expires_us <= now_us) {
+		sb->manager->metrics.expired++;
+		manager_end(sb, CAUSE_EXPIRED, NULL);
+	} else if (sb->rec.idle_s > 0 && sb->state == SANDBOX_RUNNING &&
+		   sb->accessed_us + sb->rec.idle_s * 1000000 <= now_us) {
+		manager_end(sb, CAUSE_IDLE, NULL);
+	} else {
+		manager_schedule(sb); /* renewed or used meanwhile */
+	}
+}
+
+/* --- the end --- */
+
+void manager_ended(struct sandbox *sb)
+{
+	struct manager *m = sb->manager;
+	enum sandbox_cause cause = sb->ending;
+	const char *why = sb->why[0] != '\0' ? sb->why : sandbox_message(cause);
+
+	gateway_close(sb);
+	sb->rec.hidden = sandbox_hides(cause);
+	sandbox_enter(sb, sandbox_final_state(cause), sandbox_reason(cause), why);
+	manager_record(sb);
+	volumes_release_recorded(&m->volumes, sb->rec.volumes);
+	m->n_live--;
+	m->metrics.ended++;
+	log_info("sandbox ended", { "id", sb->rec.id }, { "reason", sandbox_reason(cause) },
+		 { "message", why });
+	manager_schedule(sb);
+	sandbox_hold(sb);
+	manager_answer(&sb->waiters, sb, E_SANDBOX_NOT_FOUND, "the sandbox has ended");
+	manager_answer(&sb->enders, sb, E_OK, "");
+	sandbox_drop(sb);
+	if (m->n_live == 0 && m->all_ended != NULL) {
+		void (*all_ended)(struct manager * m) = m->all_ended;
+
+		m->all_ended = NULL;
+		all_ended(m);
+	}
+}
+
+static void on_removed(struct driver_call *c, int error, const char *why)
+{
+	struct sandbox *sb = CONTAINER_OF(c, struct sandbox, call);
+
+	sb->busy = false;
+	if (error == 0 || error == -ENOENT) {
+		manager_ended(sb);
+		return;
+	}
+	/* It stays Stopping. After a lost connection the list of what exists decides; otherwise it
+	 * is tried again. */
+	log_warn("a sandbox could not be removed", { "id", sb->rec.id }, { "error", why });
+	if (error != -ECONNRESET && error != -ECANCELED)
+		(void)ttl_set(&sb->manager->ttl, &sb->due, clock_wall_us() + REMOVE_RETRY_US);
+	if (error != -ECONNRESET)
+		manager_answer(&sb->enders, sb, manager_error(error, E_DELETE_FAILED), why);
+}
+
+static void begin_removal(struct sandbox *sb)
+{
+	struct driver *d = sb->manager->driver;
+
+	if (sb->state != SANDBOX_STOPPING) {
+		/* the final reason goes into the record now: should we die, the next one knows */
+		sb->rec.hidden = sandbox_hides(sb->ending);
+		sandbox_enter(sb, SANDBOX_STOPPING, sandbox_reason(sb->ending),
+			      sb->why[0] != '\0' ? sb->why : sandbox_message(sb->ending));
+		manager_record(sb);
+	}
+	ttl_clear(&sb->manager->ttl, &sb->due);
+	sb->busy = true;
+	sb->call.done = on_removed;
+	d->ops->remove(d, sb->rec.id, &sb->call);
+}
+
+void manager_idle(struct sandbox *sb)
+{
+	if (sb->ending != CAUSE_NONE && !sb->busy && sb->creation == NULL && !sandbox_ended(sb))
+		begin_removal(sb);
+}
+
+void manager_end(struct sandbox *sb, enum sandbox_cause cause, const char *why)
+{
+	if (sandbox_ended(sb) || sb->ending != CAUSE_NONE)
+		return;
+	sb->ending = cause;
+	(void)snprintf(sb->why, sizeof(sb->why), "%s", why != NULL ? why : "");
+	if (sb->creation != NULL)
+		creation_interrupt(sb->creation);
+	else
+		manager_idle(sb);
+}
+
+void manager_delete(struct sandbox *sb, struct waiter *w)
+{
+	struct manager *m = sb->manager;
+
+	if (sandbox_ended(sb)) {
+		/* It ended by itself and has been looked at enough. */
+		sb->rec.hidden = 1;
+		records_set_status(m->store, &sb->rec, NULL, NULL);
+		w->done(w, sb, E_OK, "");
+		return;
+	}
+	list_push_back(&sb->enders, &w->link);
+	manager_end(sb, CAUSE_DELETED, NULL);
+}
+
+void manager_end_all(struct manager *m, enum sandbox_cause cause,
+		     void (*all_ended)(struct manager *m))
+{
+	if (m->n_live == 0) {
+		all_ended(m);
+		return;
+	}
+	m->all_ended = all_ended;
+	list_for_each_safe (it, &m->all)
+		manager_end(LIST_ENTRY(it, struct sandbox, link), cause, NULL);
+}
+
+/* --- execd --- */
+
+struct http_upstream *manager_execd(struct sandbox *sb)
+{
+	struct manager *m = sb->manager;
+	struct http_upstream_options opt = http_upstream_defaults;
+	char address[128];
+
+	if (sb->execd != NULL || sandbox_ended(sb))
+		return sb->execd;
+	if (m->driver->ops->execd_address(m->driver, sb->rec.id, address, sizeof(address)) < 0)
+		return NULL;
+	opt.address = address;
+	opt.host = "execd";
+	opt.max_idle = 8;
+	opt.response_timeout_ms = 0; /* a command may take its time; the client's going ends it */
+	if (http_upstream_new(m->loop, &opt, &sb->execd, NULL) < 0)
+		return NULL;
+	return sb->execd;
+}
+
+/* --- life --- */
+
+static int load_one(void *ctx, struct record *rec, struct err *e)
+{
+	struct manager *m = ctx;
+	struct sandbox *sb;
+	struct err why = ERR_INIT;
+	int r;
+
+	r = sandbox_new(m, rec, &sb, &why);
+	if (r == -ENOMEM)
+		return err_code(e, r, "load sandboxes");
+	if (r < 0) { /* one bad row must not keep the server from starting */
+		log_error("a record cannot be used", { "error", why.msg });
+		return 0;
+	}
+	if (manager_add(m, sb) < 0) {
+		sandbox_drop(sb);
+		return err_code(e, ENOMEM, "load sandboxes");
+	}
+	if (!sandbox_ended(sb)) {
+		if (sb->state == SANDBOX_STOPPING)
+			sb->ending = MAX(sandbox_cause_of(sb->rec.reason), CAUSE_DELETED);
+		volumes_use_recorded(&m->volumes, sb->rec.volumes);
+	}
+	manager_schedule(sb);
+	return 0;
+}
+
+static void create_expired(struct deadline_queue *q, struct deadline *d)
+{
+	(void)q;
+	creation_expired(CONTAINER_OF(d, struct creation, deadline));
+}
+
+int manager_init(struct io_loop *loop, struct manager *m, const struct config *config,
+		 struct store *store, struct err *e)
+{
+	int r;
+
+	m->loop = loop;
+	m->config = config;
+	m->store = store;
+	m->generation = 1;
+	map_init(&m->by_id);
+	list_init(&m->all);
+	r = volumes_init(loop, &m->volumes, config->state_dir, store, e);
+	if (r < 0)
+		return r;
+	r = ttl_init(loop, &m->ttl, on_due, e);
+	if (r < 0)
+		return r;
+	deadline_queue_init(loop, &m->create_deadlines, (uint64_t)config->create_timeout_s * 1000,
+			    create_expired);
+	return records_load(store, load_one, m, e);
+}
+
+static void deadlines_closed(struct io_timer *t)
+{
+	struct deadline_queue *q = CONTAINER_OF(t, struct deadline_queue, timer);
+	struct manager *m = CONTAINER_OF(q, struct manager, create_deadlines);
+
+	m->closed(m);
+}
+
+static void ttl_closed(struct ttl *t)
+{
+	deadline_queue_close(&CONTAINER_OF(t, struct manager, ttl)->create_deadlines,
+			     deadlines_closed);
+}
+
+void manager_close(struct manager *m, void (*closed)(struct manager *m))
+{
+	m->closed = closed;
+	while (!list_empty(&m->all)) {
+		struct sandbox *sb = LIST_ENTRY(m->all.next, struct sandbox, link);
+
+		gateway_close(sb);
+		list_remove(&sb->link);
+		sb->forgotten = true;
+		sb->busy = false; /* the driver is closed: nothing is under way */
+		sandbox_drop(sb);
+	}
+	map_free(&m->by_id);
+	volumes_free(&m->volumes);
+	ttl_close(&m->ttl, ttl_closed);
+}

@@ -1,0 +1,340 @@
+#include "server/request_create.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "policy/label.h"
+#include "policy/quantity.h"
+#include "server/images.h"
+
+#define MIN_TIMEOUT_S 60
+#define MAX_TIMEOUT_S (INT64_C(7900) * 366 * 86400) /* stays before the year 10000 */
+
+static bool is_blank(const char *s)
+{
+	return s == NULL || span_trim(span_str(s)).len == 0;
+}
+
+static bool out_of_memory(struct refusal *rf)
+{
+	return refuse(rf, E_INTERNAL, "out of memory");
+}
+
+/* Text of a JSON value, into the arena. */
+static char *encode(struct creation *c, const json_t *v)
+{
+	struct buf out = BUF_INIT(MIB(1));
+	char *text = NULL;
+
+	if (json_encode(v, &out) >= 0)
+		text = arena_dup(&c->arena, buf_span(&out));
+	buf_free(&out);
+	return text;
+}
+
+/* --- one member each; the schema first --- */
+
+static bool read_image(const json_t *body, const char **ret_uri, struct refusal *rf)
+{
+	const char *username = NULL, *password = NULL;
+	json_t *image = NULL, *auth = NULL;
+
+	if (!request_object(body, "body", "image", &image, rf) || image == NULL)
+		return image == NULL && rf->error == E_OK;
+	if (!request_string(image, "body.image", "uri", ret_uri, rf) ||
+	    !request_object(image, "body.image", "auth", &auth, rf))
+		return false;
+	if (*ret_uri == NULL)
+		return refuse_at(rf, "body.image.uri", "uri is required");
+	if (auth != NULL &&
+	    (!request_string(auth, "body.image.auth", "username", &username, rf) ||
+	     !request_string(auth, "body.image.auth", "password", &password, rf)))
+		return false;
+	if (auth != NULL && (username == NULL || password == NULL))
+		return refuse_at(rf, "body.image.auth", "username and password are both required");
+	return true;
+}
+
+static bool read_entrypoint(const json_t *body, struct creation *c, struct refusal *rf)
+{
+	json_t *list = NULL, *item;
+	size_t i;
+
+	if (!request_array(body, "body", "entrypoint", &list, rf))
+		return false;
+	if (list == NULL)
+		return refuse_at(rf, "body.entrypoint", "entrypoint is required with an image");
+	if (json_array_size(list) == 0)
+		return refuse_at(rf, "body.entrypoint", "entrypoint must not be empty");
+	json_array_foreach (list, i, item) {
+		char place[64];
+
+		(void)snprintf(place, sizeof(place), "body.entrypoint.%zu", i);
+		if (!json_is_string(item))
+			return refuse_at(rf, place, "must be a string, not %s",
+					 json_type_name(item));
+	}
+	if (json_string_length(json_array_get(list, 0)) == 0)
+		return refuse(rf, E_INVALID_PARAMETER, "the entrypoint names no program");
+	c->entrypoint = json_incref(list);
+	c->rec.entrypoint = encode(c, list);
+	return c->rec.entrypoint != NULL || out_of_memory(rf);
+}
+
+static bool read_env(const json_t *body, struct creation *c, struct refusal *rf)
+{
+	json_t *env = NULL, *v;
+	const char *key;
+
+	c->env = json_object();
+	if (c->env == NULL)
+		return out_of_memory(rf);
+	if (!request_object(body, "body", "env", &env, rf) || env == NULL)
+		return rf->error == E_OK;
+	if (!request_strings_only(env, "body.env", true, rf))
+		return false;
+	json_object_foreach (env, key, v) {
+		if (key[0] == '\0' || strchr(key, '=') != NULL)
+			return refuse(rf, E_INVALID_PARAMETER,
+				      "'%.60s' cannot be the name of an environment variable",
+				      key);
+		if (json_is_string(v) && json_object_set(c->env, key, v) < 0)
+			return out_of_memory(rf);
+	}
+	return true;
+}
+
+static bool read_metadata(const json_t *body, struct creation *c, struct refusal *rf)
+{
+	json_t *map = NULL, *v;
+	const char *key;
+	struct err e;
+
+	c->rec.metadata = arena_strdup(&c->arena, "{}");
+	if (!request_object(body, "body", "metadata", &map, rf) || map == NULL)
+		return rf->error == E_OK;
+	if (!request_strings_only(map, "body.metadata", false, rf))
+		return false;
+	json_object_foreach (map, key, v)
+		if (label_check(span_str(key), span_str(json_string_value(v)), &e) < 0)
+			return refuse(rf, E_INVALID_METADATA, "%s", e.msg);
+	c->rec.metadata = encode(c, map);
+	return c->rec.metadata != NULL || out_of_memory(rf);
+}
+
+static const struct {
+	const char *name;
+	enum { LIMIT_BYTES, LIMIT_CPU, LIMIT_COUNT } kind;
+	size_t offset;
+	unsigned feature;
+} limits[] = {
+	{ "cpu", LIMIT_CPU, offsetof(struct driver_limits, cpu_milli), DRIVER_CAN_CPU },
+	{ "memory", LIMIT_BYTES, offsetof(struct driver_limits, memory_bytes), DRIVER_CAN_MEMORY },
+	{ "disk", LIMIT_BYTES, offsetof(struct driver_limits, disk_bytes), DRIVER_CAN_DISK },
+	{ "storage", LIMIT_BYTES, offsetof(struct driver_limits, disk_bytes), DRIVER_CAN_DISK },
+	{ "ephemeral-storage", LIMIT_BYTES, offsetof(struct driver_limits, disk_bytes),
+	  DRIVER_CAN_DISK },
+	{ "pids", LIMIT_COUNT, offsetof(struct driver_limits, pids), DRIVER_CAN_PIDS },
+	{ "nofile", LIMIT_COUNT, offsetof(struct driver_limits, nofile), 0 },
+	{ "io.read", LIMIT_BYTES, offsetof(struct driver_limits, io_read_bps), DRIVER_CAN_IO },
+	{ "io.write", LIMIT_BYTES, offsetof(struct driver_limits, io_write_bps), DRIVER_CAN_IO },
+};
+
+static bool read_limit(const struct manager *m, const char *key, const char *text,
+		       struct creation *c, struct refusal *rf)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		char *field = (char *)&c->spec.limits + limits[i].offset;
+		struct err e = ERR_INIT;
+		int r = -EINVAL;
+
+		if (strcmp(key, limits[i].name) != 0)
+			continue;
+		switch (limits[i].kind) {
+		case LIMIT_BYTES:
+			r = quantity_bytes(span_str(text), (uint64_t *)(void *)field, &e);
+			break;
+		case LIMIT_CPU:
+			r = quantity_cpu(span_str(text), (uint32_t *)(void *)field, &e);
+			break;
+		case LIMIT_COUNT:
+			r = quantity_count(span_str(text), (uint32_t *)(void *)field, &e);
+			break;
+		}
+		if (r < 0)
+			return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%s: %s", key, e.msg);
+		if (limits[i].feature != 0 && m->was_up && (m->features & limits[i].feature) == 0)
+			return refuse(rf, E_INVALID_LIMIT,
+				      "resourceLimits.%s: this host cannot hold such a limit",
+				      key);
+		return true;
+	}
+	return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%.40s: there is no such limit here",
+		      key);
+}
+
+static bool read_limits(const struct manager *m, const json_t *body, struct creation *c,
+			struct refusal *rf)
+{
+	json_t *map = NULL, *requests = NULL, *v;
+	const char *key;
+
+	if (!request_object(body, "body", "resourceLimits", &map, rf) ||
+	    !request_object(body, "body", "resourceRequests", &requests, rf))
+		return false;
+	if (map == NULL)
+		return refuse_at(rf, "body.resourceLimits", "resourceLimits is required");
+	if (!request_strings_only(map, "body.resourceLimits", false, rf))
+		return false;
+	if ((m->features & DRIVER_CAN_PIDS) != 0)
+		c->spec.limits.pids = (uint32_t)m->config->default_pids;
+	if (m->config->default_disk[0] != '\0')
+		(void)quantity_bytes(span_str(m->config->default_disk), &c->spec.limits.disk_bytes,
+				     NULL);
+	json_object_foreach (map, key, v)
+		if (!read_limit(m, key, json_string_value(v), c, rf))
+			return false;
+	c->rec.limits = encode(c, map);
+	return c->rec.limits != NULL || out_of_memory(rf);
+}
+
+static bool read_platform(const json_t *body, struct creation *c, struct refusal *rf)
+{
+	const char *os = NULL, *arch = NULL, *here = "unknown";
+	json_t *platform = NULL;
+	struct utsname u;
+
+	if (!request_object(body, "body", "platform", &platform, rf) || platform == NULL)
+		return rf->error == E_OK;
+	if (!request_string(platform, "body.platform", "os", &os, rf) ||
+	    !request_string(platform, "body.platform", "arch", &arch, rf))
+		return false;
+	if (os == NULL || arch == NULL)
+		return refuse_at(rf, "body.platform", "os and arch are both required");
+	if (uname(&u) == 0)
+		here = strcmp(u.machine, "x86_64") == 0    ? "amd64"
+		       : strcmp(u.machine, "aarch64") == 0 ? "arm64"
+							   : u.machine;
+	if (!span_caseis(span_trim(span_str(os)), "linux"))
+		return refuse(rf, E_INVALID_PARAMETER, "platform.os: only linux runs here");
+	if (!span_caseis(span_trim(span_str(arch)), here))
+		return refuse(rf, E_INVALID_PARAMETER, "platform.arch: this host is %s", here);
+	c->rec.os = arena_strdup(&c->arena, "linux");
+	c->rec.arch = arena_strdup(&c->arena, here);
+	return true;
+}
+
+static bool read_extensions(const json_t *body, struct creation *c, struct refusal *rf)
+{
+	static const struct {
+		const char *name;
+		int64_t min, max;
+		size_t offset;
+	} numbers[] = {
+		{ "access.renew.extend.seconds", 300, 86400, offsetof(struct record, renew_s) },
+		{ "idle.timeout.seconds", 1, 31536000, offsetof(struct record, idle_s) },
+	};
+	json_t *map = NULL;
+
+	c->rec.extensions = arena_strdup(&c->arena, "{}");
+	if (!request_object(body, "body", "extensions", &map, rf) || map == NULL)
+		return rf->error == E_OK;
+	if (!request_strings_only(map, "body.extensions", false, rf))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		const char *text = json_string_value(json_object_get(map, numbers[i].name));
+		int64_t n;
+
+		if (text == NULL)
+			continue;
+		if (!span_i64(span_str(text), &n) || n < numbers[i].min || n > numbers[i].max)
+			return refuse(rf, E_INVALID_PARAMETER,
+				      "extensions[\"%s\"] must be a whole number from %lld to %lld",
+				      numbers[i].name, (long long)numbers[i].min,
+				      (long long)numbers[i].max);
+		*(int64_t *)(void *)((char *)&c->rec + numbers[i].offset) = n;
+	}
+	if (!is_blank(json_string_value(json_object_get(map, "poolRef"))))
+		return refuse(rf, E_UNSUPPORTED_POOL_REF, "this runtime has no pools");
+	c->rec.extensions = encode(c, map);
+	return c->rec.extensions != NULL || out_of_memory(rf);
+}
+
+/* What would be accepted and not done is refused. */
+static bool read_unenforced(const json_t *body, struct creation *c, struct refusal *rf)
+{
+	json_t *policy = NULL, *proxy = NULL;
+	bool enabled = false;
+
+	if (!request_object(body, "body", "networkPolicy", &policy, rf) ||
+	    !request_object(body, "body", "credentialProxy", &proxy, rf) ||
+	    !request_bool(body, "body", "secureAccess", &c->secure_access, rf))
+		return false;
+	if (proxy != NULL && !request_bool(proxy, "body.credentialProxy", "enabled", &enabled, rf))
+		return false;
+	if (enabled)
+		return refuse(rf, E_UNSUPPORTED_VAULT,
+			      "this server injects no credentials; leave credentialProxy out");
+	if (policy != NULL)
+		return refuse(rf, E_UNSUPPORTED_POLICY,
+			      "this server enforces no networkPolicy; leave it out");
+	return true;
+}
+
+static bool read_source(const struct manager *m, const json_t *body, struct creation *c,
+			struct refusal *rf)
+{
+	const char *uri = NULL, *snapshot = NULL;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (!read_image(body, &uri, rf) ||
+	    !request_string(body, "body", "snapshotId", &snapshot, rf))
+		return false;
+	if (is_blank(uri) == is_blank(snapshot))
+		return refuse_at(rf, "body", "exactly one of image and snapshotId is required");
+	if (!is_blank(snapshot))
+		return refuse(rf, E_SNAPSHOT_NOT_FOUND, "there are no snapshots here");
+	if (!read_entrypoint(body, c, rf))
+		return false;
+	r = images_resolve(m->config, uri, &c->arena, &c->spec, &e);
+	if (r < 0)
+		return refuse(rf,
+			      r == -EPERM    ? E_INVALID_PARAMETER
+			      : r == -ENOENT ? E_IMAGE_NOT_FOUND
+					     : E_INTERNAL,
+			      "%s", e.msg);
+	c->rec.image = arena_strdup(&c->arena, uri);
+	return c->rec.image != NULL || out_of_memory(rf);
+}
+
+static bool read_timeout(const struct manager *m, const json_t *body, struct creation *c,
+			 struct refusal *rf)
+{
+	int64_t max = m->config->max_timeout_s;
+
+	if (!request_integer(body, "body", "timeout", MIN_TIMEOUT_S, INT64_MAX, &c->timeout_s, rf))
+		return false;
+	if ((max > 0 && c->timeout_s > max) || c->timeout_s > MAX_TIMEOUT_S)
+		return refuse(rf, E_INVALID_PARAMETER, "timeout must be at most %lld seconds",
+			      (long long)(max > 0 ? max : MAX_TIMEOUT_S));
+	return true;
+}
+
+bool request_create(const struct manager *m, const json_t *body, struct creation *c,
+		    struct refusal *rf)
+{
+	json_t *volumes = NULL;
+
+	*rf = (struct refusal){ .error = E_OK };
+	if (!json_is_object(body))
+		return refuse_at(rf, "body", "must be an object, not %s", json_type_name(body));
+	c->rec.volumes = arena_strdup(&c->arena, "[]");
+	return read_extensions(body, c, rf) && read_source(m, body, c, rf) &&
+	       read_limits(m, body, c, rf) && read_env(body, c, rf) &&
+	       read_metadata(body, c, rf) && read_platform(body, c, rf) &&
+	       read_timeout(m, body, c, rf) && read_unenforced(body, c, rf) &&
+	       request_array(body, "body", "volumes", &volumes, rf) &&
+	       (volumes == NULL || request_volumes(m->config, volumes, c, rf));
+}

@@ -1,0 +1,104 @@
+/* One sandbox as the server knows it: its record, its state, what hangs on it.
+ *
+ * The record is what survives a restart. `state` mirrors record.state and changes only through
+ * sandbox_enter(), which knows the allowed edges. */
+#ifndef OSB_SERVER_SANDBOX_H
+#define OSB_SERVER_SANDBOX_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "codec/json.h"
+#include "codec/jsonw.h"
+#include "driver/driver.h"
+#include "http/client.h"
+#include "store/records.h"
+
+enum sandbox_state {
+	SANDBOX_PENDING,
+	SANDBOX_RUNNING,
+	SANDBOX_PAUSING,
+	SANDBOX_PAUSED,
+	SANDBOX_RESUMING,
+	SANDBOX_STOPPING,
+	SANDBOX_TERMINATED,
+	SANDBOX_FAILED,
+	SANDBOX_STATE_COUNT
+};
+
+const char *sandbox_state_name(enum sandbox_state s);
+bool sandbox_state_parse(struct span name, enum sandbox_state *ret); /* any case */
+
+/* Why a sandbox ends; a row of a table each (sandbox.c). */
+enum sandbox_cause {
+	CAUSE_NONE,
+	CAUSE_DELETED,      /* a client asked for it */
+	CAUSE_EXPIRED,      /* its time was up */
+	CAUSE_IDLE,         /* nobody used it for as long as it wanted */
+	CAUSE_EXITED,       /* its PID 1 ended with 0 */
+	CAUSE_EXITED_ERROR, /* ... with something else */
+	CAUSE_OOM,          /* ... because it ran out of memory */
+	CAUSE_LOST,         /* the runtime does not have it any more */
+	CAUSE_REBOOT,       /* ... because the host was restarted */
+	CAUSE_UNMADE,       /* it never came to be */
+	CAUSE_SERVER_EXIT,  /* the server ended and took it along */
+	CAUSE_COUNT
+};
+
+struct creation;
+struct manager;
+
+struct sandbox {
+	struct record rec;
+	enum sandbox_state state;
+	json_t *metadata;
+	struct manager *manager;
+	struct list link;      /* manager->all, the newest first */
+	struct heap_entry due; /* the next thing time brings */
+
+	struct driver_call call; /* one operation of the runtime at a time */
+	bool busy;
+	enum sandbox_cause ending; /* CAUSE_NONE: it is to live */
+	char why[160];             /* in words, if the cause's own do not say it */
+	struct list waiters;       /* for what is under way: struct waiter */
+	struct list enders;        /* for its end */
+	struct creation *creation; /* while it is being made */
+
+	struct driver_status seen; /* as the runtime listed it */
+	unsigned seen_in;          /* in that generation of connections */
+
+	struct http_upstream *execd;
+	struct list ports; /* of the gateway */
+	int64_t accessed_us;
+	int64_t renewed_us;
+	unsigned holds; /* freed when it is out of the map and nobody holds it */
+	bool forgotten; /* out of the map */
+};
+
+static inline bool sandbox_ended(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_TERMINATED || sb->state == SANDBOX_FAILED;
+}
+
+/* Takes the record's contents over on success (and leaves it empty). */
+int sandbox_new(struct manager *m, struct record *rec, struct sandbox **ret, struct err *e);
+void sandbox_hold(struct sandbox *sb);
+void sandbox_drop(struct sandbox *sb);
+
+/* To another state, with the reason in the record; asserts that the edge exists. */
+void sandbox_enter(struct sandbox *sb, enum sandbox_state to, const char *reason,
+		   const char *message);
+
+enum sandbox_state sandbox_final_state(enum sandbox_cause cause);
+const char *sandbox_reason(enum sandbox_cause cause);
+const char *sandbox_message(enum sandbox_cause cause);
+bool sandbox_hides(enum sandbox_cause cause); /* not shown afterwards, unless asked for */
+/* The cause whose reason the record has; CAUSE_NONE if none. */
+enum sandbox_cause sandbox_cause_of(const char *reason);
+
+/* The text of the metadata in the record is made anew from the tree. */
+int sandbox_metadata_changed(struct sandbox *sb, struct err *e);
+
+/* As clients see it: with `image` for get and list, without for the answer to create. */
+void sandbox_write(const struct sandbox *sb, bool with_image, struct jw *w);
+
+#endif

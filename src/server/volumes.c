@@ -1,0 +1,225 @@
+#include "server/volumes.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/rand.h"
+#include "codec/json.h"
+#include "io/job.h"
+#include "store/records.h"
+#include "sys/fsat.h"
+
+struct volume {
+	char *name;
+	unsigned users;
+	bool ephemeral;
+};
+
+static void volume_free(struct volume *vol)
+{
+	free(vol->name);
+	free(vol);
+}
+
+static struct volume *volume_get(struct volumes *v, const char *name)
+{
+	return map_get(&v->by_name, span_str(name));
+}
+
+static struct volume *volume_add(struct volumes *v, const char *name, bool ephemeral)
+{
+	struct volume *vol = volume_get(v, name);
+
+	if (vol != NULL)
+		return vol;
+	vol = calloc(1, sizeof(*vol));
+	if (vol == NULL)
+		return NULL;
+	vol->name = strdup(name);
+	vol->ephemeral = ephemeral;
+	if (vol->name == NULL || map_put(&v->by_name, span_str(name), vol, NULL) < 0) {
+		volume_free(vol);
+		return NULL;
+	}
+	return vol;
+}
+
+/* --- removal: first out of the way by a rename, then, on a thread, for good --- */
+
+struct removal {
+	struct job job;
+	struct volumes *volumes;
+	int dir_fd;
+	char name[64];
+	int result;
+};
+
+static void removal_work(struct job *j)
+{
+	struct removal *rm = CONTAINER_OF(j, struct removal, job);
+
+	rm->result = fsat_remove_tree(rm->dir_fd, rm->name, NULL);
+}
+
+static void removal_done(struct job *j)
+{
+	struct removal *rm = CONTAINER_OF(j, struct removal, job);
+
+	if (rm->result < 0)
+		log_warn("a volume could not be removed", { "path", rm->name },
+			 { "error", strerrordesc_np(-rm->result) });
+	rm->volumes->removals--;
+	free(rm);
+}
+
+static void remove_tree(struct volumes *v, const char *name)
+{
+	struct removal *rm = calloc(1, sizeof(*rm));
+	char id[17];
+
+	if (rm == NULL)
+		return;
+	rand_hex(id, sizeof(id) / 2);
+	rm->volumes = v;
+	rm->dir_fd = v->dir_fd;
+	/* a dot first: no volume has such a name, and the next start removes what is left */
+	(void)snprintf(rm->name, sizeof(rm->name), ".gone-%s", id);
+	if (renameat(v->dir_fd, name, v->dir_fd, rm->name) < 0) {
+		log_warn("a volume could not be removed", { "name", name },
+			 { "error", strerrordesc_np(errno) });
+		free(rm);
+		return;
+	}
+	v->removals++;
+	if (job_start(v->loop, &rm->job, removal_work, removal_done, NULL) < 0) {
+		v->removals--;
+		free(rm);
+	}
+}
+
+static void drop_if_unused(struct volumes *v, struct volume *vol)
+{
+	if (vol->users > 0)
+		return;
+	if (vol->ephemeral) {
+		log_info("volume removed with its last sandbox", { "name", vol->name });
+		remove_tree(v, vol->name);
+		records_delete_volume(v->store, vol->name);
+	}
+	(void)map_remove(&v->by_name, span_str(vol->name));
+	volume_free(vol);
+}
+
+/* --- use --- */
+
+int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e)
+{
+	bool made = create && mkdirat(v->dir_fd, name, 0755) == 0;
+	struct volume *vol;
+
+	if (create && !made && errno != EEXIST)
+		return err_sys(e, "make volume '%s'", name);
+	if (!create && faccessat(v->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "volume '%s'", name);
+	vol = volume_add(v, name, made && ephemeral);
+	if (vol == NULL)
+		return err_code(e, ENOMEM, "volume '%s'", name);
+	vol->users++;
+	if (made)
+		records_add_volume(v->store, name, ephemeral, NULL, NULL);
+	return 0;
+}
+
+void volumes_release(struct volumes *v, const char *name)
+{
+	struct volume *vol = volume_get(v, name);
+
+	if (vol == NULL || vol->users == 0)
+		return;
+	vol->users--;
+	drop_if_unused(v, vol);
+}
+
+static void each_recorded(struct volumes *v, const char *json, bool use)
+{
+	AUTO(json_decref) json_t *list = NULL;
+	json_t *item;
+	size_t i;
+
+	if (json_parse(span_str(json), &json_default_limits, &list, NULL) < 0)
+		return;
+	json_array_foreach (list, i, item) {
+		const char *claim = NULL;
+
+		if (json_get_str(item, "claim", JSON_MAY, &claim, NULL) <= 0)
+			continue;
+		if (use) {
+			struct volume *vol = volume_add(v, claim, false);
+
+			if (vol != NULL)
+				vol->users++;
+		} else {
+			volumes_release(v, claim);
+		}
+	}
+}
+
+void volumes_use_recorded(struct volumes *v, const char *json)
+{
+	each_recorded(v, json, true);
+}
+
+void volumes_release_recorded(struct volumes *v, const char *json)
+{
+	each_recorded(v, json, false);
+}
+
+/* --- life --- */
+
+static int load_one(void *ctx, const char *name, bool ephemeral)
+{
+	struct volumes *v = ctx;
+
+	if (!ephemeral)
+		return 0;
+	return volume_add(v, name, true) != NULL ? 0 : -ENOMEM;
+}
+
+int volumes_init(struct io_loop *loop, struct volumes *v, const char *state_dir,
+		 struct store *store, struct err *e)
+{
+	autofd int state_fd = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	*v = (struct volumes){ .loop = loop, .store = store, .dir_fd = -EBADF };
+	map_init(&v->by_name);
+	if (state_fd < 0)
+		return err_sys(e, "open '%s'", state_dir);
+	v->dir_fd = fsat_mkdir_open(state_fd, "volumes", 0755);
+	if (v->dir_fd < 0)
+		return err_code(e, v->dir_fd, "open '%s/volumes'", state_dir);
+	return records_load_volumes(store, load_one, v, e);
+}
+
+void volumes_settle(struct volumes *v)
+{
+	struct map_cursor at = { 0 };
+	struct volume *vol;
+
+	while ((vol = map_next(&v->by_name, &at, NULL)) != NULL)
+		drop_if_unused(v, vol);
+}
+
+void volumes_free(struct volumes *v)
+{
+	struct map_cursor at = { 0 };
+	struct volume *vol;
+
+	while ((vol = map_next(&v->by_name, &at, NULL)) != NULL)
+		volume_free(vol);
+	map_free(&v->by_name);
+	fd_close(&v->dir_fd);
+}

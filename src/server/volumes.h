@@ -1,0 +1,38 @@
+/* Named volumes: directories below STATE/volumes, made on demand, kept until their last user ends if
+ * they were made to go with it. */
+#ifndef OSB_SERVER_VOLUMES_H
+#define OSB_SERVER_VOLUMES_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "io/loop.h"
+#include "store/store.h"
+
+struct volumes {
+	struct io_loop *loop;
+	struct store *store;
+	struct map by_name; /* -> struct volume; those in use or ephemeral */
+	int dir_fd;         /* STATE/volumes */
+	unsigned removals;  /* jobs under way */
+};
+
+/* Makes the directory if it is not there. */
+int volumes_init(struct io_loop *loop, struct volumes *v, const char *state_dir,
+		 struct store *store, struct err *e);
+void volumes_free(struct volumes *v);
+
+/* One more user of this volume. Made if it is missing and `create`; -ENOENT otherwise. One that is
+ * made with `ephemeral` goes with its last user; one that was there already never does. */
+int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e);
+void volumes_release(struct volumes *v, const char *name);
+
+/* After the records have been read: ephemeral ones that nobody uses go. */
+void volumes_settle(struct volumes *v);
+
+/* The users that a record's list of volumes names: [{"claim": NAME, ...}, ...]. */
+void volumes_use_recorded(struct volumes *v, const char *json);
+void volumes_release_recorded(struct volumes *v, const char *json);
+
+#endif

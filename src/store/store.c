@@ -1,0 +1,144 @@
+#include "store/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "io/job.h"
+#include "store/schema.h"
+
+struct store {
+	struct io_loop *loop;
+	struct db *db;
+	struct job job;
+	struct io_defer start;
+	struct list queue; /* submitted */
+	struct list batch; /* being run */
+	unsigned backlog;
+	bool running;
+	void (*closed)(void *ctx);
+	void *closed_ctx;
+};
+
+static void run_batch(struct job *j)
+{
+	struct store *s = CONTAINER_OF(j, struct store, job);
+	struct err e = ERR_INIT;
+	int r;
+
+	r = db_exec(s->db, "BEGIN IMMEDIATE", &e);
+	list_for_each (it, &s->batch) {
+		struct store_op *op = LIST_ENTRY(it, struct store_op, link);
+
+		op->err = ERR_INIT;
+		op->result = r < 0 ? r : op->run(op, s->db, &op->err);
+	}
+	if (r >= 0)
+		r = db_exec(s->db, "COMMIT", &e);
+	if (r >= 0)
+		return;
+	(void)db_exec(s->db, "ROLLBACK", NULL);
+	list_for_each (it, &s->batch) {
+		struct store_op *op = LIST_ENTRY(it, struct store_op, link);
+
+		op->result = r;
+		op->err = e;
+	}
+}
+
+static void step(struct store *s);
+
+static void batch_done(struct job *j)
+{
+	struct store *s = CONTAINER_OF(j, struct store, job);
+
+	while (!list_empty(&s->batch)) {
+		struct store_op *op = LIST_ENTRY(s->batch.next, struct store_op, link);
+
+		list_remove(&op->link);
+		s->backlog--;
+		op->done(op);
+	}
+	s->running = false;
+	step(s);
+}
+
+static void step(struct store *s)
+{
+	if (s->running)
+		return;
+	if (!list_empty(&s->queue)) {
+		struct err e = ERR_INIT;
+
+		/* the whole queue becomes the batch */
+		list_push_back(&s->queue, &s->batch);
+		list_remove(&s->queue);
+		s->running = true;
+		if (job_start(s->loop, &s->job, run_batch, batch_done, &e) < 0) {
+			/* no thread: do it here, late is better than never */
+			run_batch(&s->job);
+			batch_done(&s->job);
+		}
+	} else if (s->closed != NULL) {
+		void (*closed)(void *ctx) = s->closed;
+		void *ctx = s->closed_ctx;
+
+		io_defer_cancel(&s->start);
+		db_close(s->db);
+		free(s);
+		closed(ctx);
+	}
+}
+
+static void on_start(struct io_defer *d)
+{
+	step(CONTAINER_OF(d, struct store, start));
+}
+
+int store_open(struct io_loop *loop, const char *path, struct store **ret, struct err *e)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (s == NULL)
+		return err_code(e, ENOMEM, "store");
+	r = db_open(path, &s->db, e);
+	if (r >= 0)
+		r = schema_migrate(s->db, e);
+	if (r < 0) {
+		db_close(s->db);
+		free(s);
+		return r;
+	}
+	s->loop = loop;
+	list_init(&s->queue);
+	list_init(&s->batch);
+	io_defer_init(&s->start, on_start);
+	*ret = s;
+	return 0;
+}
+
+struct db *store_db(struct store *s)
+{
+	assert(!s->running);
+	return s->db;
+}
+
+void store_submit(struct store *s, struct store_op *op)
+{
+	list_push_back(&s->queue, &op->link);
+	s->backlog++;
+	/* at the end of the turn: what one turn of the loop submits shares a commit */
+	io_defer_add(s->loop, &s->start);
+}
+
+unsigned store_backlog(const struct store *s)
+{
+	return s->backlog;
+}
+
+void store_close(struct store *s, void (*closed)(void *ctx), void *ctx)
+{
+	s->closed = closed;
+	s->closed_ctx = ctx;
+	io_defer_add(s->loop, &s->start);
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""The static subset: the programs that run inside sandboxes need nothing of the image they run in, shown by
+running them in an empty chroot."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "api"))
+
+from harness import BUILD, Program, case, main, request, skip  # noqa: E402
+
+PROGRAMS = {"http-demo-static": 1200000, "execd": 1500000}  # and the most they may weigh, stripped
+LIMIT_RSS_KIB = 1228
+
+
+def sanitized(program):
+    return b"__asan_init" in open(os.path.join(BUILD, program), "rb").read()
+
+
+if os.geteuid() != 0:
+    skip("chroot needs root")
+if sanitized("http-demo-static"):
+    skip("sanitizers cannot be linked statically")
+
+
+@case
+def needs_no_interpreter_and_no_name_service():
+    for name in PROGRAMS:
+        path = os.path.join(BUILD, name)
+        headers = subprocess.run(["readelf", "-lW", path], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
+        assert "INTERP" not in headers, name
+        symbols = subprocess.run(["nm", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        for word in ("__nss_lookup", "getaddrinfo", "SSL_new", "curl_easy"):
+            assert word not in symbols, (name, word)
+
+
+@case
+def stays_small():
+    with tempfile.TemporaryDirectory() as directory:
+        for name, most in PROGRAMS.items():
+            out = os.path.join(directory, name)
+            subprocess.run(["strip", "-o", out, os.path.join(BUILD, name)], check=True)
+            assert os.path.getsize(out) <= most, (name, os.path.getsize(out))
+
+
+@case
+def runs_in_an_empty_chroot_with_little_memory():
+    for name in PROGRAMS:
+        root = tempfile.mkdtemp(prefix="osb-empty-")
+        shutil.copy(os.path.join(BUILD, name), os.path.join(root, "program"))
+
+        def enter(where=root):
+            os.chroot(where)
+            os.chdir("/")
+
+        with Program(name, "--port", "0", path="/program", preexec_fn=enter, env={}) as server:
+            assert server.rss_kib() <= LIMIT_RSS_KIB, (name, server.rss_kib())
+            target = "/ping" if name == "execd" else "/"
+            assert request(server, "GET", target).status == 200
+        assert sorted(os.listdir(root)) == ["program"], "it left something behind"
+        shutil.rmtree(root)
+
+
+main()
