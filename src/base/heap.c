@@ -42,8 +42,8 @@ int heap_set(struct heap *h, struct heap_entry *entry, int64_t key)
 	if (!heap_has(entry)) {
 		if (h->n == h->cap) {
 			size_t cap = h->cap > 0 ? h->cap * 2 : 16;
-			struct heap_entry **entries =
-				reallocarray(h->entries, cap, sizeof(struct heap_entry *));
+			struct heap_entry **entries = reallocarray(h->entries, cap,
+								   sizeof(struct heap_entry *));
 
 			if (entries == NULL)
 				return -ENOMEM;

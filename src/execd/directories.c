@@ -78,15 +78,12 @@ void directories_delete(struct http_req *r)
 		return;
 	}
 	if (!filejob_query_paths(f, p))
-		return;
-	for (unsigned i = 0; i < p->n; i++) {
+		p->n = 0;
+	for (unsigned i = 0; i < p->n; i++)
 		/* an empty path would be our own directory: surely not what was meant */
-		if (p->items[i].sent[0] == '\0' || strcmp(p->items[i].path, "/") == 0) {
-			filejob_refuse(f, 400, API_INVALID_BODY, "refusing to delete '%s'",
-				       p->items[i].sent);
-			return;
-		}
-	}
+		if (p->items[i].sent[0] == '\0' || strcmp(p->items[i].path, "/") == 0)
+			filejob_fail(f, 400, API_INVALID_BODY, "refusing to delete '%s'",
+				     p->items[i].sent);
 	f->user = p;
 	filejob_start(f, delete_work);
 }

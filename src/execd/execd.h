@@ -29,6 +29,7 @@ struct execd_options {
 	const char *listen; /* "0.0.0.0:44772" */
 	char listen_buf[32];
 	int listen_fd;         /* inherited listening socket, or -EBADF */
+	int spec_fd;           /* see spec.h, or -EBADF */
 	char *access_token;    /* NULL: no authentication */
 	const char *envs_file; /* or NULL */
 	const char *jupyter_host;

@@ -100,6 +100,10 @@ static void on_done(struct job *j)
 
 void filejob_start(struct filejob *f, void (*work)(struct filejob *f))
 {
+	if (f->status != 0) {
+		filejob_answer(f);
+		return;
+	}
 	f->work = work;
 	f->waiting = false;
 	if (job_start(&f->x->loop, &f->job, on_work, on_done, &f->err) < 0) {
@@ -161,12 +165,12 @@ const char *filejob_path(struct filejob *f, struct span path)
 	const char *copy;
 
 	if (env_expand_path(f->x, path, &full, &e) < 0) {
-		filejob_refuse(f, 400, API_INVALID_BODY, "invalid path: %s", e.msg);
+		filejob_fail(f, 400, API_INVALID_BODY, "invalid path: %s", e.msg);
 		return NULL;
 	}
 	copy = arena_strdup(&f->arena, full);
 	if (copy == NULL)
-		filejob_refuse(f, 413, API_INVALID_BODY, "too many paths");
+		filejob_fail(f, 413, API_INVALID_BODY, "too many paths");
 	return copy;
 }
 
@@ -190,7 +194,7 @@ bool filejob_query_paths(struct filejob *f, struct filejob_paths *ret)
 		struct span sent = http_query(f->req, "path", i);
 
 		if (sent.p == NULL || p.items == NULL) {
-			filejob_refuse(f, 400, API_INVALID_BODY, "invalid query parameter 'path'");
+			filejob_fail(f, 400, API_INVALID_BODY, "invalid query parameter 'path'");
 			return false;
 		}
 		p.items[i].sent = arena_dup(&f->arena, sent);

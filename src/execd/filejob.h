@@ -36,6 +36,7 @@ struct filejob {
 
 /* NULL: out of memory, answered. Takes the request's user and done. */
 struct filejob *filejob_new(struct http_req *r);
+/* If something is wrong already (filejob_fail), that is answered instead. */
 void filejob_start(struct filejob *f, void (*work)(struct filejob *f));
 /* Until filejob_start() is called from elsewhere, or the client goes. */
 void filejob_wait(struct filejob *f);
@@ -49,7 +50,7 @@ void filejob_answer(struct filejob *f);
 void filejob_refuse(struct filejob *f, int status, const char *code, const char *fmt, ...)
 	PRINTF(4, 5);
 
-/* For the work: what went wrong. The first word stands. */
+/* What went wrong, in the question or in the work. The first word stands. */
 void filejob_fail(struct filejob *f, int status, const char *code, const char *fmt, ...)
 	PRINTF(4, 5);
 /* 404 FILE_NOT_FOUND for ENOENT, otherwise 500 RUNTIME_ERROR. */
@@ -57,11 +58,10 @@ void filejob_fail_err(struct filejob *f, const struct err *e);
 /* 400 INVALID_FILE for what is not a regular file, otherwise as filejob_fail_err(). */
 void filejob_fail_file(struct filejob *f, const struct err *e);
 
-/* On the loop: a path a client sent, absolute, in the job's arena. NULL: answered, the job is gone.
- */
+/* On the loop: a path a client sent, absolute, in the job's arena. NULL after filejob_fail(). */
 const char *filejob_path(struct filejob *f, struct span path);
 
-/* All `path` parameters of the query. False: answered, the job is gone. */
+/* All `path` parameters of the query. False after filejob_fail(). */
 struct filejob_paths {
 	unsigned n;
 	struct filejob_item {

@@ -66,9 +66,10 @@ static void with_paths(struct http_req *r, void (*work)(struct filejob *f))
 	if (f == NULL)
 		return;
 	p = arena_alloc(&f->arena, sizeof(*p));
-	if (p == NULL)
+	if (p == NULL) {
 		filejob_refuse(f, 500, API_RUNTIME_ERROR, "out of memory");
-	else if (filejob_query_paths(f, p)) {
+	} else {
+		(void)filejob_query_paths(f, p);
 		f->user = p;
 		filejob_start(f, work);
 	}

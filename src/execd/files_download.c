@@ -344,8 +344,6 @@ void files_download(struct http_req *r)
 	f->user = d;
 	f->release = download_release;
 	d->path = filejob_path(f, span_str(path));
-	if (d->path == NULL)
-		return;
 	f->after = opened;
 	f->gone = download_gone;
 	filejob_start(f, open_work);

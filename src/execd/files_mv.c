@@ -25,8 +25,7 @@ static void mv_work(struct filejob *f)
 	}
 }
 
-/* False: answered, the job is gone. */
-static bool read_items(struct filejob *f, const json_t *list, struct moves *m)
+static void read_items(struct filejob *f, const json_t *list, struct moves *m)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *v = json_array_get(list, i);
@@ -36,24 +35,18 @@ static bool read_items(struct filejob *f, const json_t *list, struct moves *m)
 		if (json_need_object(v, &e) < 0 ||
 		    json_get_span(v, "src", JSON_ANY_CASE | JSON_MUST, &src, &e) < 0 ||
 		    json_get_span(v, "dest", JSON_ANY_CASE | JSON_MUST, &dest, &e) < 0) {
-			filejob_refuse(f, 400, API_INVALID_BODY,
-				       "error parsing request, MAYBE invalid body format. %s",
-				       e.msg);
-			return false;
+			filejob_fail(f, 400, API_INVALID_BODY,
+				     "error parsing request, MAYBE invalid body format. %s", e.msg);
+			return;
 		}
 		if (src.len == 0 || dest.len == 0) {
-			filejob_refuse(f, 400, API_INVALID_BODY, "src and dest must not be empty");
-			return false;
+			filejob_fail(f, 400, API_INVALID_BODY, "src and dest must not be empty");
+			return;
 		}
 		m->items[i].src = filejob_path(f, src);
-		if (m->items[i].src == NULL)
-			return false;
 		m->items[i].dest = filejob_path(f, dest);
-		if (m->items[i].dest == NULL)
-			return false;
 		m->n++;
 	}
-	return true;
 }
 
 static void mv_body(struct http_req *r, struct span body)
@@ -82,8 +75,8 @@ static void mv_body(struct http_req *r, struct span body)
 		return;
 	}
 	f->user = m;
-	if (read_items(f, list, m))
-		filejob_start(f, mv_work);
+	read_items(f, list, m);
+	filejob_start(f, mv_work);
 }
 
 void files_mv(struct http_req *r)

@@ -38,8 +38,7 @@ static void replace_work(struct filejob *f)
 		jw_end(&w);
 }
 
-/* False: answered, the job is gone. */
-static bool read_items(struct filejob *f, json_t *root, struct replacements *p)
+static void read_items(struct filejob *f, json_t *root, struct replacements *p)
 {
 	const char *key;
 	json_t *v;
@@ -52,24 +51,20 @@ static bool read_items(struct filejob *f, json_t *root, struct replacements *p)
 		if ((!json_is_null(v) && json_need_object(v, &e) < 0) ||
 		    json_get_span(v, "old", JSON_ANY_CASE, &old, &e) < 0 ||
 		    json_get_span(v, "new", JSON_ANY_CASE, &new, &e) < 0) {
-			filejob_refuse(f, 400, API_INVALID_BODY,
-				       "error parsing request, MAYBE invalid body format. %s",
-				       e.msg);
-			return false;
+			filejob_fail(f, 400, API_INVALID_BODY,
+				     "error parsing request, MAYBE invalid body format. %s", e.msg);
+			return;
 		}
 		if (old.len == 0) {
-			filejob_refuse(f, 400, API_INVALID_BODY, "old content must not be empty");
-			return false;
+			filejob_fail(f, 400, API_INVALID_BODY, "old content must not be empty");
+			return;
 		}
 		p->items[p->n].sent = key;
 		p->items[p->n].old = old;
 		p->items[p->n].new = new;
 		p->items[p->n].path = filejob_path(f, span_str(key));
-		if (p->items[p->n].path == NULL)
-			return false;
 		p->n++;
 	}
-	return true;
 }
 
 static void replace_body(struct http_req *r, struct span body)
@@ -93,8 +88,8 @@ static void replace_body(struct http_req *r, struct span body)
 	}
 	p->verbose = span_is(http_query(r, "verbose", 0), "true");
 	f->user = p;
-	if (read_items(f, root, p))
-		filejob_start(f, replace_work);
+	read_items(f, root, p);
+	filejob_start(f, replace_work);
 }
 
 void files_replace(struct http_req *r)

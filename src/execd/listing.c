@@ -191,8 +191,6 @@ static struct filejob *listing_new(struct http_req *r, const char *path)
 	f->user = l;
 	f->release = listing_release;
 	l->path = filejob_path(f, span_str(path));
-	if (l->path == NULL)
-		return NULL;
 	f->after = listing_after;
 	f->gone = listing_gone;
 	return f;
@@ -215,9 +213,8 @@ void files_search(struct http_req *r)
 	if (pattern.len == 0)
 		pattern = SPAN_LIT("**");
 	if (glob_init(&l->glob, pattern, &e) < 0)
-		filejob_refuse(f, 500, API_RUNTIME_ERROR, "error searching files: %s", e.msg);
-	else
-		filejob_start(f, step_work);
+		filejob_fail(f, 500, API_RUNTIME_ERROR, "error searching files: %s", e.msg);
+	filejob_start(f, step_work);
 }
 
 void directories_list(struct http_req *r)

@@ -18,6 +18,7 @@
 #include "execd/proc.h"
 #include "execd/reaper.h"
 #include "execd/session.h"
+#include "execd/spec.h"
 
 extern char **environ;
 
@@ -190,6 +191,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	log_setup("execd", level, LOG_JSON);
+	if (x->opt.spec_fd >= 0 && spec_load(x->opt.spec_fd, &x->opt, &e) < 0) {
+		log_error("cannot start", { "error", e.msg });
+		return 1;
+	}
 	if (x->opt.access_token !=
 	    NULL) /* no peeking into our memory for those without privileges */
 		(void)prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);

@@ -15,6 +15,7 @@ enum option {
 	OPT_PORT,
 	OPT_LISTEN,
 	OPT_LISTEN_FD,
+	OPT_SPEC_FD,
 	OPT_TOKEN,
 	OPT_ENVS,
 	OPT_LOG_LEVEL,
@@ -34,6 +35,8 @@ static const struct {
 	[OPT_LISTEN] = { "listen", "ADDRESS", NULL,
 			 "listen here: 127.0.0.1:8080, [::1]:80, unix:/path" },
 	[OPT_LISTEN_FD] = { "listen-fd", "N", NULL, "use this descriptor, which is listening" },
+	[OPT_SPEC_FD] = { "spec-fd", "N", NULL,
+			  "read token, environment and COMMAND from this descriptor" },
 	[OPT_TOKEN] = { "access-token", "TOKEN", "EXECD_ACCESS_TOKEN",
 			"what clients must send in X-EXECD-ACCESS-TOKEN", true },
 	[OPT_ENVS] = { "envs", "FILE", "EXECD_ENVS", "KEY=VALUE lines for whatever is started" },
@@ -99,6 +102,11 @@ static bool apply(enum option opt, const char *value, struct execd_options *ret,
 			return false;
 		ret->listen_fd = (int)n;
 		return true;
+	case OPT_SPEC_FD:
+		if (!parse_int(value, 65535, &n))
+			return false;
+		ret->spec_fd = (int)n;
+		return true;
 	case OPT_TOKEN:
 		free(ret->access_token);
 		ret->access_token = value[0] != '\0' ? strdup(value) : NULL;
@@ -158,6 +166,7 @@ enum options_verdict options_parse(int argc, char **argv, char **env, struct exe
 	*ret = (struct execd_options){
 		.listen = "0.0.0.0:" DEFAULT_PORT,
 		.listen_fd = -EBADF,
+		.spec_fd = -EBADF,
 		.stop_grace_ms = 10000,
 	};
 	from_environment(env, ret, ret_level);

@@ -1,7 +1,6 @@
 #include "execd/permjob.h"
 
-/* False: answered, the job is gone. */
-static bool read_items(struct filejob *f, json_t *root, struct permjob *p)
+static void read_items(struct filejob *f, json_t *root, struct permjob *p)
 {
 	struct err e = ERR_INIT;
 	const char *key;
@@ -13,16 +12,12 @@ static bool read_items(struct filejob *f, json_t *root, struct permjob *p)
 
 		if ((!json_is_null(v) && json_need_object(v, &e) < 0) ||
 		    perm_read(json_is_null(v) ? NULL : v, &it->want, &e) < 0) {
-			filejob_refuse(f, 400, API_INVALID_BODY,
-				       "error parsing request, MAYBE invalid body format. %s",
-				       e.msg);
-			return false;
+			filejob_fail(f, 400, API_INVALID_BODY,
+				     "error parsing request, MAYBE invalid body format. %s", e.msg);
+			return;
 		}
 		it->path = filejob_path(f, span_str(key));
-		if (it->path == NULL)
-			return false;
 	}
-	return true;
 }
 
 void permjob_start(struct http_req *r, struct span body, void (*work)(struct filejob *f))
@@ -45,6 +40,6 @@ void permjob_start(struct http_req *r, struct span body, void (*work)(struct fil
 		return;
 	}
 	f->user = p;
-	if (read_items(f, root, p))
-		filejob_start(f, work);
+	read_items(f, root, p);
+	filejob_start(f, work);
 }

@@ -194,8 +194,6 @@ static void create_body(struct http_req *r, struct span body)
 	}
 	wish->command = command;
 	wish->cwd = filejob_path(f, span_str(cwd));
-	if (wish->cwd == NULL)
-		return;
 	f->user = wish;
 	f->after = cwd_made;
 	filejob_start(f, cwd_work);

@@ -6,7 +6,8 @@
  * bash writes variables of all kinds (declare -p quotes them so that they come back as they were),
  * functions, aliases, shell options and the umask, but not what bash itself sets in each shell. Its
  * descriptors are moved out of the way of scripts that use low numbers. Everything of ours begins
- * with __execd_ and is left out. A plain sh can write its exported variables. */
+ * with __execd_ and is left out; so is its tracing, should
+ * the command have turned that on. A plain sh can write its exported variables. */
 #include "execd/session_driver.h"
 
 const char session_driver_bash[] =
@@ -49,10 +50,9 @@ const char session_driver_bash[] =
 	"	{ builtin pwd; } 2>/dev/null >&251\n"
 	"	return \"$1\"\n"
 	"}\n"
-	"trap '__execd_end \"$?\"' EXIT\n"
+	"trap '{ __execd_end \"$?\"; } 2>/dev/null' EXIT\n"
 	"unset __execd_state\n"
-	"eval \"$__execd_command\"\n"
-	"__execd_end \"$?\"\n";
+	"eval \"$__execd_command\"; { __execd_end \"$?\"; } 2>/dev/null\n";
 
 const char session_driver_sh[] = "exec 8>&5 9>&6 5>&- 6>&-\n"
 				 "cd -- \"$1\"\n"
@@ -66,8 +66,8 @@ const char session_driver_sh[] = "exec 8>&5 9>&6 5>&- 6>&-\n"
 				 "	{ pwd; } 2>/dev/null >&9\n"
 				 "	return \"$1\"\n"
 				 "}\n"
-				 "trap '__execd_end \"$?\"' EXIT\n"
+				 "trap '{ __execd_end \"$?\"; } 2>/dev/null' EXIT\n"
 				 "__execd_command=$(cat <&3)\n"
 				 "exec 3<&- 4<&-\n"
-				 "eval \"$__execd_command\"\n"
-				 "__execd_end \"$?\"\n";
+				 "eval \"$__execd_command\"; { __execd_end \"$?\"; } "
+				 "2>/dev/null\n";

@@ -219,6 +219,7 @@ int http_call_start(struct http_upstream *u, const struct http_call_options *opt
 	u->holds++;
 	list_push_back(&u->calls, &c->link);
 	list_push_back(&u->waiting, &c->wait);
+	deadline_set(&u->connect_deadlines, &c->deadline);
 	upstream_pump(u);
 	*ret = c;
 	return 0;
@@ -229,13 +230,14 @@ void *http_call_user(const struct http_call *c)
 	return c->opt.user;
 }
 
-/* An upstream that takes nothing of the request, or has all of it, owes us something. While the
- * caller is the slow one, it does not. */
+/* An upstream that takes nothing of the request, or has all of it and does not begin to answer, is
+ * given so much time. While the caller is the slow one, or the answer comes in, there is no hurry.
+ */
 static void watch(struct http_call *c)
 {
 	if (!c->conn->connected)
 		return; /* the deadline for that is still running */
-	if (c->state == CALL_HEAD && (c->body_ended || wire_pending(&c->conn->wire) > 0))
+	if (wire_pending(&c->conn->wire) > 0 || (c->state == CALL_HEAD && c->body_ended))
 		deadline_set(&c->upstream->response_deadlines, &c->deadline);
 	else
 		deadline_clear(&c->deadline);
@@ -362,7 +364,6 @@ static void take_answer(struct http_call *c)
 {
 	bool upgraded = c->head->status == 101;
 
-	deadline_clear(&c->deadline);
 	if (upgraded && (!c->opt.upgrade || c->opt.on_upgrade == NULL || !c->head->upgrade)) {
 		call_fail(c, EPROTO, "the upstream changed protocols unasked");
 		return;
@@ -372,6 +373,7 @@ static void take_answer(struct http_call *c)
 		return;
 	}
 	call_enter(c, CALL_BODY);
+	watch(c);
 	h1_body_init_response(&c->body, c->head, c->to_head);
 	if (c->opt.on_head != NULL)
 		c->opt.on_head(c, c->head);
@@ -456,11 +458,11 @@ static void retry(struct http_call *c)
 	struct http_upstream *u = c->upstream;
 	struct client_conn *conn = TAKE(c->conn);
 
-	deadline_clear(&c->deadline);
 	client_conn_close(conn);
 	c->retried = true;
 	call_enter(c, CALL_WAITING);
 	list_push_front(&u->waiting, &c->wait);
+	deadline_set(&u->connect_deadlines, &c->deadline);
 	upstream_pump(u);
 }
 

@@ -26,7 +26,7 @@ struct http_call {
 	unsigned holds;
 	struct client_conn *conn;  /* HEAD, BODY */
 	struct http_dial *dial;    /* DIALING */
-	struct deadline deadline;  /* connecting, then waiting for the head */
+	struct deadline deadline;  /* for a connection, then for the answer */
 	struct io_defer fail_turn; /* for a failure noted in the caller's own call */
 	int error;
 	const char *why;

@@ -14,7 +14,7 @@
 #include "http/call.h"
 
 const struct http_upstream_options http_upstream_defaults = {
-	.max_idle = 16,
+	.max_idle = 64,
 	.max_connections = 256,
 	.connect_timeout_ms = 5000,
 	.response_timeout_ms = 60000,
@@ -260,7 +260,6 @@ static void dial(struct http_upstream *u, struct http_call *c)
 	u->n_connections++;
 	c->dial = d;
 	call_enter(c, CALL_DIALING);
-	deadline_set(&u->connect_deadlines, &c->deadline);
 	if (u->opt.dial != NULL)
 		u->opt.dial(u->opt.dial_ctx, d);
 	else
@@ -308,16 +307,24 @@ void upstream_cancel_dial(struct http_dial *d)
 
 /* --- the line --- */
 
+/* Calls served at a time: one whose owner starts it anew from `done` must not keep the loop. */
+#define PUMP_MAX 64
+
 static void on_pump(struct io_defer *d)
 {
 	struct http_upstream *u = CONTAINER_OF(d, struct http_upstream, pump);
 
 	u->holds++; /* callbacks may free it */
-	while (!list_empty(&u->waiting)) {
+	for (int n = 0; !list_empty(&u->waiting); n++) {
 		struct http_call *c = LIST_ENTRY(u->waiting.next, struct http_call, wait);
-		/* one that has met a dead connection gets a new one: the others are as old */
-		struct client_conn *conn = c->retried ? NULL : take_idle(u);
+		struct client_conn *conn;
 
+		if (n == PUMP_MAX) {
+			upstream_pump(u);
+			break;
+		}
+		/* one that has met a dead connection gets a new one: the others are as old */
+		conn = c->retried ? NULL : take_idle(u);
 		if (conn == NULL && u->n_connections >= u->opt.max_connections && !evict_idle(u))
 			break;
 		list_remove(&c->wait);

@@ -35,8 +35,9 @@ struct http_upstream_options {
 	const char *host;             /* Host field when the call has none; NULL: "localhost" */
 	unsigned max_idle;            /* kept-alive connections */
 	unsigned max_connections;     /* calls beyond wait in line */
-	uint64_t connect_timeout_ms;  /* 0: none (same below) */
-	uint64_t response_timeout_ms; /* to the head of the answer, from the request's last byte */
+	uint64_t connect_timeout_ms;  /* waiting in line included; 0: none (same below) */
+	uint64_t response_timeout_ms; /* to the head of the answer, from the request's last byte;
+				       * also for the upstream to take any of the request */
 	uint64_t idle_timeout_ms;     /* of a kept-alive connection */
 	struct h1_limits head;
 	size_t soft_out, hard_out;

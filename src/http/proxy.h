@@ -4,7 +4,10 @@
  * Heads are written anew, never copied through: hop-by-hop fields (and what Connection names) stay
  * on their hop, repeated fields such as Set-Cookie stay apart and in order, the bytes of path and
  * query are not altered. Upgrades (WebSocket and others) become a tunnel that passes half-closes
- * on. */
+ * on.
+ *
+ * An answer that breaks off cuts the client's connection: the part never passes for the whole. A
+ * client that goes (a half-close counts as going, it cannot be told apart) ends the call. */
 #ifndef OSB_HTTP_PROXY_H
 #define OSB_HTTP_PROXY_H
 

@@ -1,8 +1,8 @@
 /* Theory of operation. Frames are made sense of by ws_reader; here are the handshakes that open and
- * close, the timer, and the wire. OPEN -> CLOSE_SENT when we want to end; the peer's close frame (or
- * our refusal of what it sent) leads to LINGER, where `closed` has been told: we half-close and read
- * on without listening until the peer hangs up, so that a reset does not overtake our last frame.
- * One timer serves all states: pings while open, then the patience for the end. */
+ * close, the timer, and the wire. OPEN -> CLOSE_SENT when we want to end; the peer's close frame
+ * (or our refusal of what it sent) leads to LINGER, where `closed` has been told: we half-close and
+ * read on without listening until the peer hangs up, so that a reset does not overtake our last
+ * frame. One timer serves all states: pings while open, then the patience for the end. */
 #include "http/websocket.h"
 
 #include <assert.h>

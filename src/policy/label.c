@@ -16,8 +16,7 @@ static bool is_alnum(char c)
 
 bool label_is_dns(struct span s, size_t max)
 {
-	if (s.len == 0 || s.len > max || !is_lower_alnum(s.p[0]) ||
-	    !is_lower_alnum(s.p[s.len - 1]))
+	if (s.len == 0 || s.len > max || !is_lower_alnum(s.p[0]) || !is_lower_alnum(s.p[s.len - 1]))
 		return false;
 	for (size_t i = 0; i < s.len; i++)
 		if (!is_lower_alnum(s.p[i]) && s.p[i] != '-')

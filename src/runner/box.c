@@ -134,6 +134,16 @@ static void forget(struct box *b)
 	free(b);
 }
 
+/* The answer comes last: whoever gets it finds nothing left. */
+static void fail_create(struct box *b)
+{
+	struct msg_item m = { .head = { MSG_CREATE, sizeof(m), b->create_cookie }, .err = b->why };
+	struct runner *r = b->r;
+
+	forget(b);
+	peer_send(r, &m, sizeof(m), -EBADF);
+}
+
 static void finish_delete(struct box *b)
 {
 	struct runner *r = b->r;
@@ -178,11 +188,11 @@ static void on_end(struct watch *w, uint32_t events UNUSED)
 			(void)err_set(&b->why, b->deleting ? ECANCELED : EIO,
 				      b->deleting ? "deleted while it was being made"
 						  : "it ended before it began");
-		answer_create(b, &b->why);
 		if (!b->deleting) {
-			forget(b);
+			fail_create(b);
 			return;
 		}
+		answer_create(b, &b->why);
 	}
 	if (b->deleting) {
 		finish_delete(b);

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/path.h"
 #include "base/span.h"
@@ -22,6 +22,7 @@ int state_open(struct state *s, const char *path, struct err *e)
 		{ "sandboxes", 0700, &s->boxes_fd }, { "sock", 0711, &s->sock_fd },
 		{ "trash", 0700, &s->trash_fd },     { "host", 0755, &s->host_fd },
 	};
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int mnt;
 
 	if (path_clean(s->path, sizeof(s->path), "/", path) < 0 || strcmp(s->path, path) != 0)
@@ -32,7 +33,8 @@ int state_open(struct state *s, const char *path, struct err *e)
 	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->lock_fd < 0)
 		return err_sys(e, "open lock of '%s'", path);
-	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+	/* of the process, not of the descriptor: what we clone must not hold it after us */
+	if (fcntl(s->lock_fd, F_SETLK, &whole) < 0)
 		return err_set(e, EBUSY, "another runner works on '%s'", path);
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		*dirs[i].fd = fsat_mkdir_open(s->dir_fd, dirs[i].name, dirs[i].mode);

@@ -31,6 +31,16 @@ static void mark(struct table *t, unsigned n, bool used)
 		t->used[n / 64] &= ~bit;
 }
 
+/* Past the end of the file counts as blank. */
+static bool is_blank(const struct table *t, unsigned n)
+{
+	static const struct table_row none;
+	struct table_row row;
+	ssize_t len = pread(t->fd, &row, sizeof(row), (off_t)n * ROW_SIZE);
+
+	return len <= 0 || memcmp(&row, &none, (size_t)len) == 0;
+}
+
 int table_open(struct table *t, int dir_fd, struct err *e)
 {
 	struct table_row row;
@@ -40,9 +50,12 @@ int table_open(struct table *t, int dir_fd, struct err *e)
 	t->fd = openat(dir_fd, "table", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (t->fd < 0)
 		return err_sys(e, "open the table of sandboxes");
-	for (unsigned n = 0; n < TABLE_ROWS; n++)
+	for (unsigned n = 0; n < TABLE_ROWS; n++) {
 		if (table_read(t, n, &row))
 			mark(t, n, true);
+		else if (!is_blank(t, n))
+			(void)table_clear(t, n);
+	}
 	return 0;
 }
 

@@ -17,10 +17,10 @@ struct api_call {
 	struct server *server;
 	struct http_req *req;
 	uint64_t started_us;
-	struct waiter waiter;      /* the one operation it may wait for */
-	struct sandbox *sb;        /* held while it waits */
-	struct creation *creation; /* ... for this */
-	void *own;                 /* the route's */
+	struct waiter waiter;             /* the one operation it may wait for */
+	struct sandbox *sb;               /* held while it waits */
+	struct creation *creation;        /* ... for this */
+	void *own;                        /* the route's */
 	void (*gone)(struct api_call *c); /* the client went before it was answered; may be NULL */
 };
 
@@ -52,6 +52,9 @@ void api_set_request_id(struct http_req *r);
 bool api_cors(struct http_req *r);
 
 /* --- requests --- */
+
+/* There is a key, and the request has it. */
+bool api_has_key(const struct http_req *r);
 
 /* The sandbox that {id} names, or NULL after a 404. `ended`: also one that has ended. */
 struct sandbox *api_sandbox(struct http_req *r, bool ended);

@@ -52,7 +52,7 @@ static int parse_bool(const char *text, bool *ret)
 		const char *word;
 		bool value;
 	} words[] = {
-		{ "true", true }, { "yes", true }, { "1", true },  { "on", true },
+		{ "true", true },   { "yes", true }, { "1", true },  { "on", true },
 		{ "false", false }, { "no", false }, { "0", false }, { "off", false },
 	};
 

@@ -18,7 +18,7 @@ struct config_list {
 struct config_pairs {
 	struct config_pair {
 		const char *key, *value;
-	} *items;
+	} * items;
 	unsigned n;
 };
 

@@ -94,8 +94,8 @@ const struct config_option config_options[] = {
 	{ "renew_intent.enabled", CONFIG_BOOLEAN, AT(renew_enabled), "true", 0, 0,
 	  "Honour the extension `access.renew.extend.seconds`: traffic through the gateway moves "
 	  "the expiry of a sandbox that asked for it." },
-	{ "renew_intent.min_interval_seconds", CONFIG_INTEGER, AT(renew_interval_s), "60", 1,
-	  86400, "At most one such renewal per sandbox in this time." },
+	{ "renew_intent.min_interval_seconds", CONFIG_INTEGER, AT(renew_interval_s), "60", 1, 86400,
+	  "At most one such renewal per sandbox in this time." },
 	{ NULL, CONFIG_STRING, 0, NULL, 0, 0, NULL },
 };
 
@@ -108,9 +108,10 @@ static const struct {
 	{ "runtime", "How sandboxes are made." },
 	{ "network", "What sandboxes may reach." },
 	{ "storage", "What may be mounted into sandboxes." },
-	{ "images", "What sandboxes start from: `host` (the machine's own /usr, read-only), an "
-		    "imported root file system (`opensandbox-server image import NAME TARBALL`), or "
-		    "`dir:/path`." },
+	{ "images",
+	  "What sandboxes start from: `host` (the machine's own /usr, read-only), an "
+	  "imported root file system (`opensandbox-server image import NAME TARBALL`), or "
+	  "`dir:/path`." },
 	{ "renew_intent", "Renewal on access." },
 };
 

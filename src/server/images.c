@@ -120,8 +120,11 @@ int images_resolve(const struct config *config, const char *uri, struct arena *a
 /* tar(1) knows every format and compression; it is given no shell and no say about places. */
 static int run_tar(const char *tarball, const char *into, struct err *e)
 {
-	const char *const args[] = { "tar", "--extract", "--numeric-owner", "--same-permissions",
-				     "--xattrs", "--file", tarball, "--directory", into, NULL };
+	const char *const args[] = {
+		"tar",      "--extract", "--numeric-owner", "--same-permissions",
+		"--xattrs", "--file",    tarball,           "--directory",
+		into,       NULL
+	};
 	char *const *argv;
 	int status, r;
 	pid_t pid;

@@ -156,9 +156,9 @@ bool request_flag(struct span text, bool *ret)
 		const char *word;
 		bool value;
 	} words[] = {
-		{ "true", true },   { "1", true },   { "yes", true }, { "on", true },
-		{ "t", true },      { "y", true },   { "false", false }, { "0", false },
-		{ "no", false },    { "off", false }, { "f", false }, { "n", false },
+		{ "true", true }, { "1", true },    { "yes", true },    { "on", true },
+		{ "t", true },    { "y", true },    { "false", false }, { "0", false },
+		{ "no", false },  { "off", false }, { "f", false },     { "n", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {

@@ -47,9 +47,8 @@ static bool read_image(const json_t *body, const char **ret_uri, struct refusal 
 		return false;
 	if (*ret_uri == NULL)
 		return refuse_at(rf, "body.image.uri", "uri is required");
-	if (auth != NULL &&
-	    (!request_string(auth, "body.image.auth", "username", &username, rf) ||
-	     !request_string(auth, "body.image.auth", "password", &password, rf)))
+	if (auth != NULL && (!request_string(auth, "body.image.auth", "username", &username, rf) ||
+			     !request_string(auth, "body.image.auth", "password", &password, rf)))
 		return false;
 	if (auth != NULL && (username == NULL || password == NULL))
 		return refuse_at(rf, "body.image.auth", "username and password are both required");
@@ -97,8 +96,7 @@ static bool read_env(const json_t *body, struct creation *c, struct refusal *rf)
 	json_object_foreach (env, key, v) {
 		if (key[0] == '\0' || strchr(key, '=') != NULL)
 			return refuse(rf, E_INVALID_PARAMETER,
-				      "'%.60s' cannot be the name of an environment variable",
-				      key);
+				      "'%.60s' cannot be the name of an environment variable", key);
 		if (json_is_string(v) && json_object_set(c->env, key, v) < 0)
 			return out_of_memory(rf);
 	}
@@ -166,8 +164,7 @@ static bool read_limit(const struct manager *m, const char *key, const char *tex
 			return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%s: %s", key, e.msg);
 		if (limits[i].feature != 0 && m->was_up && (m->features & limits[i].feature) == 0)
 			return refuse(rf, E_INVALID_LIMIT,
-				      "resourceLimits.%s: this host cannot hold such a limit",
-				      key);
+				      "resourceLimits.%s: this host cannot hold such a limit", key);
 		return true;
 	}
 	return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%.40s: there is no such limit here",
@@ -332,9 +329,9 @@ bool request_create(const struct manager *m, const json_t *body, struct creation
 		return refuse_at(rf, "body", "must be an object, not %s", json_type_name(body));
 	c->rec.volumes = arena_strdup(&c->arena, "[]");
 	return read_extensions(body, c, rf) && read_source(m, body, c, rf) &&
-	       read_limits(m, body, c, rf) && read_env(body, c, rf) &&
-	       read_metadata(body, c, rf) && read_platform(body, c, rf) &&
-	       read_timeout(m, body, c, rf) && read_unenforced(body, c, rf) &&
+	       read_limits(m, body, c, rf) && read_env(body, c, rf) && read_metadata(body, c, rf) &&
+	       read_platform(body, c, rf) && read_timeout(m, body, c, rf) &&
+	       read_unenforced(body, c, rf) &&
 	       request_array(body, "body", "volumes", &volumes, rf) &&
 	       (volumes == NULL || request_volumes(m->config, volumes, c, rf));
 }

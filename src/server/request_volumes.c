@@ -59,8 +59,7 @@ static bool read_host(const struct config *config, const struct volume_request *
 		return refuse(rf, E_VOLUME_HOST_PATH,
 			      "host path '%.100s' has '.', '..', a double or a trailing slash",
 			      path);
-	if (!hostpath_allowed(path, config->allowed_host_paths.items,
-			      config->allowed_host_paths.n))
+	if (!hostpath_allowed(path, config->allowed_host_paths.items, config->allowed_host_paths.n))
 		return refuse(rf, E_VOLUME_NOT_ALLOWED,
 			      "host path '%.100s' is not at or below an allowed path", path);
 	path = with_sub(c, path, v->sub_path);
@@ -122,8 +121,8 @@ static bool read_volume(const struct config *config, const json_t *item, unsigne
 	if (!hostpath_is_clean(v.mount_path) || strlen(v.mount_path) >= MSG_PATH_SIZE ||
 	    path_below(v.mount_path, "/proc") || path_below(v.mount_path, "/sys") ||
 	    path_below(v.mount_path, "/dev"))
-		return refuse(rf, E_VOLUME_MOUNT_PATH,
-			      "volume '%s': '%.100s' cannot be mounted on", v.name, v.mount_path);
+		return refuse(rf, E_VOLUME_MOUNT_PATH, "volume '%s': '%.100s' cannot be mounted on",
+			      v.name, v.mount_path);
 	if (v.sub_path != NULL && v.sub_path[0] == '\0')
 		v.sub_path = NULL;
 	if (v.sub_path != NULL && !hostpath_is_sub(v.sub_path))
@@ -153,8 +152,8 @@ static bool record_volumes(const json_t *list, struct creation *c, struct refusa
 		jw_field_cstr(&w, "name", json_string_value(request_member(item, "name")));
 		if (request_member(item, "pvc") != NULL)
 			jw_field_cstr(&w, "claim",
-				      json_string_value(request_member(
-					      request_member(item, "pvc"), "claimName")));
+				      json_string_value(request_member(request_member(item, "pvc"),
+								       "claimName")));
 		else
 			jw_field_cstr(&w, "path", v->from);
 		jw_field_cstr(&w, "mountPath", v->target);
@@ -183,8 +182,8 @@ bool request_volumes(const struct config *config, const json_t *list, struct cre
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(name, json_string_value(request_member(json_array_get(list, k),
 									  "name"))) == 0)
-				return refuse(rf, E_VOLUME_DUPLICATE,
-					      "two volumes are called '%s'", name);
+				return refuse(rf, E_VOLUME_DUPLICATE, "two volumes are called '%s'",
+					      name);
 	}
 	c->spec.n_volumes = (unsigned)n;
 	return record_volumes(list, c, rf);

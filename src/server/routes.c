@@ -17,8 +17,7 @@ static void route_ready(struct http_req *r)
 
 	if (s->stopping || !s->driver->ops->is_up(s->driver)) {
 		api_error(r, E_RUNTIME_DOWN, "%s",
-			  s->stopping ? "the server is stopping"
-				      : "the runtime cannot be reached");
+			  s->stopping ? "the server is stopping" : "the runtime cannot be reached");
 		return;
 	}
 	jw_object(&w);
@@ -52,8 +51,8 @@ static void route_no_pools(struct http_req *r)
 	api_error(r, E_POOL_NOT_SUPPORTED, "this runtime has no pools");
 }
 
-#define ROW(method, path, handler, doc)            \
-	{                                          \
+#define ROW(method, path, handler, doc)               \
+	{                                             \
 		H1_##method, path, handler, NULL, doc \
 	}
 

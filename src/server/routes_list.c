@@ -74,14 +74,12 @@ static bool has_pair(const json_t *metadata, struct span key, struct span value)
 {
 	json_t *v = json_object_getn(metadata, key.p, key.len);
 
-	return v != NULL &&
-	       span_eq(span_of(json_string_value(v), json_string_length(v)), value);
+	return v != NULL && span_eq(span_of(json_string_value(v), json_string_length(v)), value);
 }
 
 static bool matches(const struct sandbox *sb, const struct filter *f)
 {
-	if (f->by_state ? (f->states & 1u << sb->state) == 0
-			: sandbox_ended(sb) && sb->rec.hidden)
+	if (f->by_state ? (f->states & 1u << sb->state) == 0 : sandbox_ended(sb) && sb->rec.hidden)
 		return false;
 	for (unsigned i = 0; i < f->n_pairs; i++)
 		if (!has_pair(sb->metadata, f->pairs[i].key, f->pairs[i].value))

@@ -39,9 +39,9 @@ static const struct column {
 	{ offsetof(struct record, network), false },
 };
 
-#define COLUMN_NAMES                                                                  \
-	"id, state, reason, message, transition_us, created_us, expires_us, ended_us,"   \
-	" hidden, image, entrypoint, metadata, limits, volumes, extensions, os, arch,"   \
+#define COLUMN_NAMES                                                                   \
+	"id, state, reason, message, transition_us, created_us, expires_us, ended_us," \
+	" hidden, image, entrypoint, metadata, limits, volumes, extensions, os, arch," \
 	" token, secure_token, boot_id, renew_s, idle_s, network"
 
 static const char sql_insert[] = "INSERT INTO sandboxes (" COLUMN_NAMES ") VALUES "
@@ -450,9 +450,8 @@ int records_load(struct store *s, int (*each)(void *ctx, struct record *rec, str
 	return r;
 }
 
-int records_load_volumes(struct store *s,
-			 int (*each)(void *ctx, const char *name, bool ephemeral), void *ctx,
-			 struct err *e)
+int records_load_volumes(struct store *s, int (*each)(void *ctx, const char *name, bool ephemeral),
+			 void *ctx, struct err *e)
 {
 	struct db_stmt *stmt = db_stmt(store_db(s), sql_load_volumes, e);
 	int r;

@@ -74,8 +74,7 @@ void records_read_events(struct store *s, const char *id, unsigned limit,
 void records_add_volume(struct store *s, const char *name, bool ephemeral, records_done *done,
 			void *ctx);
 void records_delete_volume(struct store *s, const char *name);
-int records_load_volumes(struct store *s,
-			 int (*each)(void *ctx, const char *name, bool ephemeral), void *ctx,
-			 struct err *e);
+int records_load_volumes(struct store *s, int (*each)(void *ctx, const char *name, bool ephemeral),
+			 void *ctx, struct err *e);
 
 #endif

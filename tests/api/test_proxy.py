@@ -251,7 +251,8 @@ def bodiless_answers_leave_both_connections_usable():
 
 @case
 def interim_answers_are_skipped():
-    r = exchange(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + OK)
+    r = exchange(b"HTTP/1.1 100 Continue\r\n\r\n"
+                 b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + OK)
     assert (r.status, r.body, r.get("link")) == (200, b"ok", None)
 
 
@@ -712,7 +713,8 @@ def a_slow_upstream_holds_the_client_back():
 # --- upgrades ---
 
 UPGRADE = [("Connection", "keep-alive, Upgrade"), ("Upgrade", "echo/1"), ("X-End", "1")]
-SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo/1\r\nX-Up: 1\r\n\r\n"
+SWITCH = (b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo/1\r\n"
+          b"X-Up: 1\r\n\r\n")
 
 
 def open_tunnel(client, early=b"", first=b""):

@@ -132,11 +132,13 @@ def broken_packets_end_the_connection():
     with Runner() as r:
         socket.send_fds(r.sock, [bytes(Plain(head=Head(LIST, 16, 1)))], [0])
         assert r.sock.recv(100) == b""
+        assert r.process.wait(DEADLINE_S) == 0
     with Runner() as r:
         m = Create(id=b"x", hostname=b"x", rootfs=HOST)
         m.head = Head(CREATE, C.sizeof(m), 1)
         r.sock.send(bytes(m))
         assert r.sock.recv(100) == b""
+        assert r.process.wait(DEADLINE_S) == 0
 
 
 @case

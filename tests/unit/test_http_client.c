@@ -418,6 +418,23 @@ static void test_connect_timeout(void **state)
 	assert_int_equal(fx.n_cancels, 1);
 }
 
+static void test_timeout_in_line(void **state)
+{
+	struct http_upstream_options opt = upstream_options();
+	struct seen first, second;
+
+	(void)state;
+	opt.connect_timeout_ms = 200;
+	opt.max_connections = 1;
+	use_upstream(DIAL_PEER, &opt);
+	start(&first, "GET", "/");
+	start(&second, "GET", "/");
+	(void)peer_head(&fx.peers[0]);
+	expect(&second, -ETIMEDOUT, 0, "");
+	peer_say(&fx.peers[0], OK_EMPTY); /* the one that has a connection is not concerned */
+	expect(&first, 0, 200, "");
+}
+
 static void test_response_timeout(void **state)
 {
 	struct http_upstream_options opt = upstream_options();
@@ -475,6 +492,18 @@ static void test_stalled_upload(void **state)
 	s.to_write = MIB(64);
 	on_drain(s.call);
 	expect(&s, -ETIMEDOUT, 0, "");
+
+	/* also when it has begun to answer */
+	post = options(&s, "POST", "/");
+	post.body_length = MIB(64);
+	start_with(&s, &post);
+	(void)peer_head(&fx.peers[1]);
+	stream_want(&fx.peers[1].stream, 0);
+	peer_say(&fx.peers[1], "HTTP/1.1 200 OK\r\n\r\n");
+	WAIT_FOR(s.n_head > 0);
+	s.to_write = MIB(64);
+	on_drain(s.call);
+	expect(&s, -ETIMEDOUT, 200, "");
 }
 
 /* --- misuse and its answers --- */
@@ -823,6 +852,7 @@ int main(void)
 		LOOP_TEST(test_address),
 		LOOP_TEST(test_address_refused),
 		LOOP_TEST(test_connect_timeout),
+		LOOP_TEST(test_timeout_in_line),
 		LOOP_TEST(test_response_timeout),
 		LOOP_TEST(test_stalled_upload),
 		LOOP_TEST(test_bad_options),

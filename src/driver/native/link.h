@@ -59,7 +59,7 @@ struct link {
 	unsigned n_calls;
 	unsigned max_calls;
 	uint64_t next_cookie;
-	unsigned attempts; /* without getting UP */
+	unsigned attempts;       /* without getting UP */
 	const char *const *args; /* of the runner, NULL when it runs elsewhere */
 	const char *socket_path;
 	char why[256];
