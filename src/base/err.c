@@ -31,14 +31,20 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 
 static void append_reason(struct err *e, int code)
 {
-	size_t len;
+	/* strerrordesc_np: no locale, no lock, safe in a cloned child */
+	const char *why = strerrordesc_np(abs(code));
+	size_t len, room;
 
 	if (e == NULL)
 		return;
+	if (why == NULL)
+		why = "error";
+	/* words too long give way at their end: the reason matters more than all of a path */
 	len = strlen(e->msg);
-	/* strerrordesc_np: no locale, no lock, safe in a cloned child */
-	const char *why = strerrordesc_np(abs(code));
-	(void)snprintf(e->msg + len, sizeof(e->msg) - len, ": %s", why != NULL ? why : "error");
+	room = sizeof(e->msg) - sizeof(": ") - strlen(why);
+	if (len > room)
+		len = room;
+	(void)snprintf(e->msg + len, sizeof(e->msg) - len, ": %s", why);
 }
 
 int err_sys(struct err *e, const char *fmt, ...)

@@ -1,5 +1,5 @@
-/* A pattern becomes a sequence of nodes. Matching walks them once, carrying the set of places in the
- * text that what was seen so far may end at: each node turns that set into the next one. */
+/* A pattern becomes a sequence of nodes. Matching walks them once, carrying the set of places in
+ * the text that what was seen so far may end at: each node turns that set into the next one. */
 #include "codec/glob.h"
 
 #include <errno.h>
@@ -174,6 +174,7 @@ static int read_branches(struct reader *r, struct glob_seq *seq, enum op op, cha
 	struct node *n = add_node(r, seq, op);
 	struct glob_seq **end;
 	bool segment_start = r->segment_start;
+	char separator;
 	int k;
 
 	if (n == NULL)
@@ -189,9 +190,9 @@ static int read_branches(struct reader *r, struct glob_seq *seq, enum op op, cha
 		end = &(*end)->next;
 		if (r->rest.len == 0)
 			return malformed(r, op == EITHER ? "'{' without '}'" : "'!(' without ')'");
-		k = r->rest.p[0];
+		separator = r->rest.p[0];
 		r->rest = span_skip(r->rest, 1);
-	} while (k == sep);
+	} while (separator == sep);
 	r->depth--;
 	r->segment_start = false;
 	return 0;
@@ -260,8 +261,8 @@ static int read_item(struct reader *r, struct glob_seq *seq)
 	return add_literal(r, seq, s.p);
 }
 
-/* Up to one of `until`, which stays. Within !() a bracket may stand for itself, and then so does its
- * other half. */
+/* Up to one of `until`, which stays. Within !() a bracket may stand for itself, and then so does
+ * its other half. */
 static int read_seq(struct reader *r, const char *until, struct glob_seq **ret)
 {
 	struct glob_seq *seq = new_seq(r);
@@ -325,7 +326,8 @@ void glob_free(struct glob *g)
 
 #define SET_WORDS (GLOB_MAX_TEXT / 64 + 1)
 
-/* Places in the text: bit i is "in front of byte i". Only the words a text needs are ever touched. */
+/* Places in the text: bit i is "in front of byte i". Only the words a text needs are ever
+ * touched. */
 struct set {
 	uint64_t w[SET_WORDS];
 };

@@ -1,5 +1,5 @@
-/* Patterns for file names and paths. Pure; the memory of a pattern is bounded, and so is the time of
- * a match: positions in the text are tracked as a set, there is no backtracking.
+/* Patterns for file names and paths. Pure; the memory of a pattern is bounded, and so is the time
+ * of a match: positions in the text are tracked as a set, there is no backtracking.
  *
  *	*        any characters but '/'
  *	?        one character but '/'
@@ -38,8 +38,8 @@ struct glob {
 int glob_init(struct glob *g, struct span pattern, struct err *e);
 void glob_free(struct glob *g);
 
-/* The whole text. Time is at most pattern times text; a !() multiplies that by the text once more, and
- * only so far: one that would take longer than a blink of an eye matches nothing. */
+/* The whole text. Time is at most pattern times text; a !() multiplies that by the text once
+ * more, and only so far: one that would take longer than a blink of an eye matches nothing. */
 bool glob_match(const struct glob *g, struct span text);
 
 #endif

@@ -88,7 +88,7 @@ int json_parse(struct span text, const struct json_limits *limits, json_t **ret,
 	json_error_t why;
 	size_t flags = JSON_DECODE_ANY, len = 0;
 	struct span value, rest;
-	json_t *v;
+	json_t *v = NULL;
 	int r;
 
 	if (text.len > limits->max_bytes)
@@ -233,7 +233,7 @@ static int wrong_type(struct err *e, const char *key, const char *expected, cons
 int json_get_span(const json_t *obj, const char *key, unsigned need, struct span *ret,
 		  struct err *e)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int r = find(obj, key, need, &v, e);
 
 	if (r <= 0)
@@ -246,7 +246,7 @@ int json_get_span(const json_t *obj, const char *key, unsigned need, struct span
 
 int json_get_str(const json_t *obj, const char *key, unsigned need, const char **ret, struct err *e)
 {
-	struct span s;
+	struct span s = { NULL, 0 };
 	int r = json_get_span(obj, key, need, &s, e);
 
 	if (r <= 0)
@@ -259,7 +259,7 @@ int json_get_str(const json_t *obj, const char *key, unsigned need, const char *
 
 int json_get_i64(const json_t *obj, const char *key, unsigned need, int64_t *ret, struct err *e)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int r = find(obj, key, need, &v, e);
 
 	if (r <= 0)
@@ -272,7 +272,7 @@ int json_get_i64(const json_t *obj, const char *key, unsigned need, int64_t *ret
 
 int json_get_u32(const json_t *obj, const char *key, unsigned need, uint32_t *ret, struct err *e)
 {
-	int64_t v;
+	int64_t v = 0;
 	int r = json_get_i64(obj, key, need, &v, e);
 
 	if (r <= 0)
@@ -285,7 +285,7 @@ int json_get_u32(const json_t *obj, const char *key, unsigned need, uint32_t *re
 
 int json_get_f64(const json_t *obj, const char *key, unsigned need, double *ret, struct err *e)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int r = find(obj, key, need, &v, e);
 
 	if (r <= 0)
@@ -298,7 +298,7 @@ int json_get_f64(const json_t *obj, const char *key, unsigned need, double *ret,
 
 int json_get_bool(const json_t *obj, const char *key, unsigned need, bool *ret, struct err *e)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int r = find(obj, key, need, &v, e);
 
 	if (r <= 0)
@@ -311,7 +311,7 @@ int json_get_bool(const json_t *obj, const char *key, unsigned need, bool *ret, 
 
 int json_get_object(const json_t *obj, const char *key, unsigned need, json_t **ret, struct err *e)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int r = find(obj, key, need, &v, e);
 
 	if (r <= 0)
@@ -324,7 +324,7 @@ int json_get_object(const json_t *obj, const char *key, unsigned need, json_t **
 
 int json_get_array(const json_t *obj, const char *key, unsigned need, json_t **ret, struct err *e)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int r = find(obj, key, need, &v, e);
 
 	if (r <= 0)

@@ -1,5 +1,5 @@
 /* JSON written straight into a buffer, without a tree in between: it carries the output of
- *commands, gigabytes of it.
+ * commands, gigabytes of it.
  *
  *	struct jw w = JW_INIT(&out);
  *	jw_object(&w);
@@ -11,10 +11,10 @@
  *	jw_end(&w);
  *	if (buf_failed(&out)) ...
  *
- * Commas and colons come by themselves. The writer never fails on what it is given: failure to grow
- * is remembered by the buffer. What it writes is always one line: strings may hold any bytes, and
- * control characters, U+0085, U+2028 and U+2029 are escaped, since some clients take the raw ones
- * for line ends. Bytes that are not UTF-8 become U+FFFD, once per maximal subpart. */
+ * Commas and colons come by themselves. The writer never fails on what it is given: failure to
+ * grow is remembered by the buffer. What it writes is always one line: strings may hold any
+ * bytes, and control characters, U+0085, U+2028 and U+2029 are escaped, since some clients take
+ * the raw ones for line ends. Bytes that are not UTF-8 become U+FFFD, once per maximal subpart. */
 #ifndef OSB_CODEC_JSONW_H
 #define OSB_CODEC_JSONW_H
 

@@ -1,14 +1,13 @@
 /* The output of a program cut into lines, as the event stream carries it: LF and CR end a line,
- *CRLF counts once even when it arrives in two pieces, the end itself is left out, and an empty line
- *is
- * "\n" (so that no event is without text).
+ * CRLF counts once even when it arrives in two pieces, the end itself is left out, and an empty
+ * line is "\n" (so that no event is without text).
  *
  *	while ((r = lines_next(&l, &piece, &text)) > 0)
  *		... text ...
  *
- * A line that lies whole in a piece is a span of it, without a copy. Only the last, unfinished line
- * is kept, up to a bound: a line longer than that comes in several parts, cut between characters.
-*/
+ * A line that lies whole in a piece is a span of it, without a copy. Only the last, unfinished
+ * line is kept, up to a bound: a line longer than that comes in several parts, cut between
+ * characters. */
 #ifndef OSB_CODEC_LINES_H
 #define OSB_CODEC_LINES_H
 

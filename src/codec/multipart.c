@@ -12,12 +12,13 @@
  *	                          |
  *	                          '--"--"--> EPILOGUE
  *
- * A delimiter is CRLF "--" boundary. Its first byte, CR, occurs nowhere else in it, hence a failed
- * match can only start again at the byte that failed: no tables are needed to search for it.
+ * A delimiter is CRLF "--" boundary. Its first byte, CR, occurs nowhere else in it, hence a
+ * failed match can only start again at the byte that failed: no tables are needed to search for
+ * it.
  *
  * At the start of the body and right behind a head the CRLF of the delimiter may be missing,
- *because the line end before it counts. `match` starts at 2 there and `implied` says that these two
- *bytes were never data, so that they are not handed out when the match fails. */
+ * because the line end before it counts. `match` starts at 2 there and `implied` says that these
+ * two bytes were never data, so that they are not handed out when the match fails. */
 enum state {
 	PREAMBLE,
 	BORDER,      /* behind a delimiter */

@@ -1,5 +1,5 @@
 /* multipart/form-data (RFC 7578) as a stream: pieces in, events out. No allocation, no I/O, and
- *never more than one part's head in memory; data spans point into the caller's piece.
+ * never more than one part's head in memory; data spans point into the caller's piece.
  *
  *	multipart_init(&m, content_type, &multipart_default_limits, &e);
  *	for each piece of the body:
@@ -8,8 +8,8 @@
  *	at the end of the body: multipart_finish(&m, &e)
  *
  * What may be the beginning of a delimiter at the end of a piece is held back. Those bytes are by
- * definition the first ones of the delimiter, so that nothing has to be stored but their number: if
- * the next piece shows that they were data after all, the span points into the delimiter.
+ * definition the first ones of the delimiter, so that nothing has to be stored but their number:
+ * if the next piece shows that they were data after all, the span points into the delimiter.
  *
  * Lines end in CRLF; a bare LF or CR within a part's head is refused, as is a head without a
  * name. Text before the first and behind the last delimiter is passed over. */

@@ -117,7 +117,7 @@ static int find_typed(struct toml_node *t, const char *path, enum toml_type type
 	struct toml_node *n = NULL;
 	int r = find(t, path, &n, e);
 
-	if (r <= 0)
+	if (r <= 0 || n == NULL)
 		return r;
 	r = toml_need(n, type, e);
 	if (r < 0)

@@ -452,7 +452,7 @@ static int read_list_header(struct reader *r, const struct key *key)
 static int read_header(struct reader *r)
 {
 	bool list;
-	struct key key;
+	struct key key = { 0 };
 	int k;
 
 	r->p++;
@@ -502,7 +502,7 @@ static int read_value(struct reader *r, struct toml_node *n);
 static int read_pair(struct reader *r, struct toml_node *section)
 {
 	struct toml_node *t = NULL, *n;
-	struct key key;
+	struct key key = { 0 };
 	int k;
 
 	k = read_key(r, &key);

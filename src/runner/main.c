@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "runner/adopt.h"
 #include "runner/box.h"
+#include "runner/guard.h"
 #include "runner/peer.h"
 #include "runner/sweep.h"
 #include "sandbox/block.h"
@@ -231,7 +232,7 @@ static void set_up_network(struct runner *r, const struct options *o)
 	if (o->no_network)
 		return;
 	r->policy = o->policy;
-	if (nft_install(&r->net, &r->policy, &e) < 0) {
+	if (nft_install(&r->net, &r->policy, &r->nft_pid, &e) < 0) {
 		lacks(r, e.msg);
 		return;
 	}
@@ -392,6 +393,8 @@ static int run(struct runner *r, const struct options *o, struct err *e)
 	q = set_up(r, o, e);
 	if (q == 0)
 		q = watch_signals(r, e);
+	if (q == 0 && r->net.wired)
+		q = guard_start(r, e);
 	if (q == 0)
 		q = adopt_all(r, e);
 	if (q == 0)
@@ -430,7 +433,7 @@ int main(int argc, char **argv)
 	map_init(&r.boxes);
 	list_init(&r.waiting);
 	list_init(&r.out);
-	r.listen.fd = r.peer.fd = r.broom.fd = r.signals.fd = -EBADF;
+	r.listen.fd = r.peer.fd = r.broom.fd = r.signals.fd = r.guard.fd = -EBADF;
 	r.loop.idle = on_idle;
 	r.loop.tick = on_tick;
 	r.loop.arg = &r;

@@ -7,6 +7,7 @@
  *	peer.c    the connection: packets in, packets out, back-pressure
  *	ops.c     the table of requests
  *	box.c     one sandbox from clone to its last trace
+ *	guard.c   the packet filter stays as it was written
  *	adopt.c   start: who is alive, and who has left something behind */
 #ifndef OSB_RUNNER_RUNNER_H
 #define OSB_RUNNER_RUNNER_H
@@ -55,6 +56,11 @@ struct runner {
 	struct list out; /* packets it has not taken yet */
 	bool greeted, leave_with_peer;
 	uint32_t peer_uid;
+
+	/* whoever changes our packet filter, see guard.c */
+	struct watch guard;
+	pid_t nft_pid; /* the last one that was us */
+	bool filter_touched;
 
 	/* removal of big trees, by a child of its own */
 	struct watch broom;

@@ -78,16 +78,16 @@ static bool is_cidr(const char *text)
 	       (rest.p == NULL || (span_u64(rest, &bits) && bits <= (v6 ? 128 : 32)));
 }
 
-static void table_name(const struct net *n, char *out, size_t size)
+void nft_table_name(const struct net *n, char out[NFT_NAME_SIZE])
 {
-	(void)snprintf(out, size, "opensandbox_%s", n->tag);
+	(void)snprintf(out, NFT_NAME_SIZE, "opensandbox_%s", n->tag);
 }
 
 int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, struct err *e)
 {
-	char name[32], pool4[64], pool6[64], text[INET6_ADDRSTRLEN];
+	char name[NFT_NAME_SIZE], pool4[64], pool6[64], text[INET6_ADDRSTRLEN];
 
-	table_name(n, name, sizeof(name));
+	nft_table_name(n, name);
 	(void)inet_ntop(AF_INET, &n->pool4, text, sizeof(text));
 	(void)snprintf(pool4, sizeof(pool4), "%s/16", text);
 	(void)inet_ntop(AF_INET6, &n->pool6, text, sizeof(text));
@@ -109,7 +109,7 @@ int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, st
 }
 
 /* Hand a script to nft(8). Words of an error come back in e. */
-static int run_nft(struct span script, struct err *e)
+static int run_nft(struct span script, pid_t *ret_pid, struct err *e)
 {
 	static const char *const places[] = { "/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft" };
 	char *argv[] = { (char[]){ "nft" }, (char[]){ "-f" }, (char[]){ "-" }, NULL };
@@ -140,8 +140,10 @@ static int run_nft(struct span script, struct err *e)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "wait for nft");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		*ret_pid = pid;
 		return 0;
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return err_set(e, ENOENT, "the nft program is not installed");
 	n = pread(out, words, sizeof(words) - 1, 0);
@@ -150,14 +152,14 @@ static int run_nft(struct span script, struct err *e)
 	return err_set(e, EIO, "nft refuses the filter: %s", words);
 }
 
-int nft_install(const struct net *n, const struct nft_policy *p, struct err *e)
+int nft_install(const struct net *n, const struct nft_policy *p, pid_t *ret_pid, struct err *e)
 {
 	struct buf b = BUF_INIT(KIB(64));
 	int r;
 
 	r = nft_write(&b, n, p, e);
 	if (r == 0)
-		r = run_nft(buf_span(&b), e);
+		r = run_nft(buf_span(&b), ret_pid, e);
 	buf_free(&b);
 	return r;
 }
@@ -165,12 +167,13 @@ int nft_install(const struct net *n, const struct nft_policy *p, struct err *e)
 int nft_remove(const struct net *n, struct err *e)
 {
 	struct buf b = BUF_INIT(KIB(1));
-	char name[32];
+	char name[NFT_NAME_SIZE];
+	pid_t pid;
 	int r;
 
-	table_name(n, name, sizeof(name));
+	nft_table_name(n, name);
 	(void)buf_printf(&b, "table inet %s\ndelete table inet %s\n", name, name);
-	r = run_nft(buf_span(&b), e);
+	r = run_nft(buf_span(&b), &pid, e);
 	buf_free(&b);
 	return r;
 }

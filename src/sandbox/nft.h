@@ -5,6 +5,8 @@
 #ifndef OSB_SANDBOX_NFT_H
 #define OSB_SANDBOX_NFT_H
 
+#include <sys/types.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "sandbox/net.h"
@@ -17,10 +19,14 @@ struct nft_policy {
 	unsigned n_open;
 };
 
+#define NFT_NAME_SIZE 32
+void nft_table_name(const struct net *n, char out[NFT_NAME_SIZE]);
+
 int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, struct err *e);
 
-/* Install (or with an empty policy text, replace) the table through the nft program. */
-int nft_install(const struct net *n, const struct nft_policy *p, struct err *e);
+/* Install or replace the table through the nft program; *ret_pid is the process that did it, by
+ * which its traces in the kernel's notices can be told from others'. */
+int nft_install(const struct net *n, const struct nft_policy *p, pid_t *ret_pid, struct err *e);
 int nft_remove(const struct net *n, struct err *e);
 
 #endif

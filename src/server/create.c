@@ -38,6 +38,8 @@ void creation_free(struct creation *c)
 {
 	if (c == NULL)
 		return;
+	if (c->handle != NULL)
+		*c->handle = NULL;
 	io_defer_cancel(&c->turn);
 	json_decref(c->env);
 	json_decref(c->entrypoint);
@@ -108,12 +110,36 @@ static void failed(struct creation *c, enum error error, const char *why, bool m
 		manager_ended(sb);
 }
 
-/* Somebody wants it gone already. */
+/* It ran and has ended already, as it was meant to: told as a success, once it has ended. */
+static void ended_at_once(struct creation *c)
+{
+	struct sandbox *sb = c->sb;
+
+	while (!list_empty(&c->waiters)) {
+		struct list *w = c->waiters.next;
+
+		list_remove(w);
+		list_push_back(&sb->enders, w);
+	}
+	sb->manager->metrics.created++;
+	over(c);
+	manager_idle(sb);
+}
+
+/* Is it to end before it was ready? Then this is over. */
 static bool unwanted(struct creation *c, bool made)
 {
-	if (c->sb->ending == CAUSE_NONE)
+	enum sandbox_cause cause = c->sb->ending;
+
+	if (cause == CAUSE_NONE)
 		return false;
-	failed(c, E_SANDBOX_NOT_FOUND, "the sandbox was deleted while it was being made", made);
+	if (cause == CAUSE_EXITED && made)
+		ended_at_once(c);
+	else if (cause == CAUSE_EXITED_ERROR || cause == CAUSE_OOM)
+		failed(c, E_START_FAILED, c->sb->why, made);
+	else
+		failed(c, E_SANDBOX_NOT_FOUND, "the sandbox was deleted while it was being made",
+		       made);
 	return true;
 }
 
@@ -162,6 +188,11 @@ static void on_ping_done(struct http_call *call, int error, const char *why)
 	c->ping_us = clock_mono_us() - c->started_us - c->runtime_us;
 	if (unwanted(c, true))
 		return;
+	if (error == -ECONNRESET || error == -ECONNREFUSED || error == -EPIPE) {
+		/* It is gone. How it ended comes from the runtime in a moment; the deadline stands. */
+		(void)snprintf(c->why, sizeof(c->why), "%s", why);
+		return;
+	}
 	if (error != 0)
 		failed(c, E_START_FAILED, why, true);
 	else if (c->why[0] != '\0')
@@ -327,13 +358,16 @@ static void refuse(struct manager *m, struct creation *c, enum error error, cons
 	io_defer_add(m->loop, &c->turn);
 }
 
-void creation_start(struct manager *m, struct creation *c, struct waiter *w)
+void creation_start(struct manager *m, struct creation *c, struct waiter *w,
+		    struct creation **handle)
 {
 	struct record rec = { 0 };
 	struct err e = ERR_INIT;
 	enum error error;
 
 	list_push_back(&c->waiters, &w->link);
+	c->handle = handle;
+	*handle = c;
 	if (m->n_creating >= (unsigned)m->config->max_creates) {
 		refuse(m, c, E_OVERLOADED, "too many sandboxes are being made");
 		return;
@@ -370,6 +404,7 @@ void creation_start(struct manager *m, struct creation *c, struct waiter *w)
 
 void creation_abandon(struct creation *c)
 {
+	c->handle = NULL;
 	if (c->sb != NULL)
 		manager_end(c->sb, CAUSE_DELETED, "the client went away while it was being made");
 }
@@ -377,9 +412,10 @@ void creation_abandon(struct creation *c)
 /* sb->ending is set: the callbacks notice; a ping need not be waited for. */
 void creation_interrupt(struct creation *c)
 {
-	if (c->state != CREATION_PING || c->ping == NULL)
+	if (c->state != CREATION_PING)
 		return;
-	http_call_cancel(TAKE(c->ping));
+	if (c->ping != NULL)
+		http_call_cancel(TAKE(c->ping));
 	(void)unwanted(c, true);
 }
 
@@ -388,6 +424,8 @@ void creation_expired(struct creation *c)
 	if (c->state == CREATION_PING && c->ping != NULL) {
 		http_call_cancel(TAKE(c->ping));
 		failed(c, E_START_TIMEOUT, "execd did not answer in time", true);
+	} else if (c->state == CREATION_PING) {
+		failed(c, E_START_FAILED, c->why, true);
 	} else if (c->sb->ending == CAUSE_NONE) {
 		/* the runtime still has it; when it answers, the sandbox goes */
 		c->sb->ending = CAUSE_UNMADE;

@@ -43,7 +43,8 @@ struct creation {
 
 	enum creation_state state;
 	struct sandbox *sb;
-	struct list waiters; /* the one who asked, if it is still there */
+	struct list waiters;      /* the one who asked, if it is still there */
+	struct creation **handle; /* ... and its pointer here, cleared when this goes */
 	struct driver_call call;
 	struct deadline deadline;
 	struct http_call *ping;
@@ -56,9 +57,11 @@ struct creation {
 struct creation *creation_new(void);
 void creation_free(struct creation *c); /* of one that was not started */
 
-/* Takes it over; the waiter is answered later in any case, unless it is unlinked before. */
-void creation_start(struct manager *m, struct creation *c, struct waiter *w);
-/* The one who asked is gone: the sandbox is not wanted any more. */
+/* Takes it over; the waiter is answered later in any case, unless it is unlinked before. *handle
+ * points here until the creation is over. */
+void creation_start(struct manager *m, struct creation *c, struct waiter *w,
+		    struct creation **handle);
+/* The one who asked is gone (and its handle): the sandbox is not wanted any more. */
 void creation_abandon(struct creation *c);
 
 /* For the manager: the sandbox's end was asked for; the time is up. */

@@ -85,6 +85,16 @@ static struct span last_lines(struct span text, unsigned n)
 	return span_skip(text, at);
 }
 
+/* The report lies in the request's memory: what it owns goes first, then the answer. */
+static void answer(struct report *rp, const char *content_type, struct buf *out)
+{
+	struct http_req *r = rp->req;
+
+	buf_free(&rp->logs);
+	buf_free(&rp->events);
+	api_text(r, 200, content_type, out);
+}
+
 static void answer_json(struct report *rp, const char *kind, const struct buf *content)
 {
 	struct buf out = BUF_INIT(MIB(8));
@@ -107,7 +117,7 @@ static void answer_json(struct report *rp, const char *kind, const struct buf *c
 		jw_end(&w);
 	}
 	jw_end(&w);
-	api_json(rp->req, 200, &out);
+	answer(rp, "application/json", &out);
 }
 
 static void add_logs(struct report *rp, struct buf *out)
@@ -121,12 +131,6 @@ static void add_logs(struct report *rp, struct buf *out)
 		(void)buf_printf(out, "(%s)\n", rp->warnings[i]);
 }
 
-static void free_parts(struct report *rp)
-{
-	buf_free(&rp->logs);
-	buf_free(&rp->events);
-}
-
 static void logs_done(struct report *rp)
 {
 	if (rp->scope.len > 0) {
@@ -136,9 +140,8 @@ static void logs_done(struct report *rp)
 
 		add_logs(rp, &out);
 		http_header(rp->req, "Deprecation", "true");
-		api_text(rp->req, 200, TEXT, &out);
+		answer(rp, TEXT, &out);
 	}
-	free_parts(rp);
 }
 
 void route_logs(struct http_req *r)
@@ -166,9 +169,8 @@ static void events_done(struct report *rp)
 		if (out.len == 0)
 			(void)buf_add_str(&out, "(no events)\n");
 		http_header(rp->req, "Deprecation", "true");
-		api_text(rp->req, 200, TEXT, &out);
+		answer(rp, TEXT, &out);
 	}
-	free_parts(rp);
 }
 
 void route_events(struct http_req *r)
@@ -247,8 +249,7 @@ static void inspect_done(struct report *rp)
 	struct buf out = BUF_INIT(MIB(2));
 
 	add_facts(rp, &out);
-	api_text(rp->req, 200, TEXT, &out);
-	free_parts(rp);
+	answer(rp, TEXT, &out);
 }
 
 void route_inspect(struct http_req *r)
@@ -269,8 +270,7 @@ static void summary_done(struct report *rp)
 	(void)buf_add_span(&out, buf_span(&rp->events));
 	(void)buf_add_str(&out, "\n== logs\n");
 	add_logs(rp, &out);
-	api_text(rp->req, 200, TEXT, &out);
-	free_parts(rp);
+	answer(rp, TEXT, &out);
 }
 
 void route_summary(struct http_req *r)

@@ -10,7 +10,6 @@ static void on_created(struct waiter *w, struct sandbox *sb, enum error error, c
 	struct jw jw = JW_INIT(&out);
 	const char *location;
 
-	api_call(r)->creation = NULL;
 	if (error != E_OK) {
 		api_error(r, error, "%s", why);
 		return;
@@ -43,8 +42,7 @@ static void on_body(struct http_req *r, json_t *body)
 		return;
 	}
 	c->started_us = api_call(r)->started_us;
-	api_call(r)->creation = c;
-	creation_start(m, c, api_wait(r, NULL, on_created));
+	creation_start(m, c, api_wait(r, NULL, on_created), &api_call(r)->creation);
 }
 
 void route_create(struct http_req *r)

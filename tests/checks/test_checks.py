@@ -52,6 +52,8 @@ C_FILE = "src/base/x.c"
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
+import comments  # noqa: E402
+
 
 def word(*parts):
     """A word that must not stand in this file in one piece."""
@@ -138,6 +140,31 @@ CASES = [
 ]
 
 
+# What `make fmt` does to comments: name, before, after.
+LONG = "word " * 30
+WRAPS = [
+    ("fits", "/* short */\nint x; /* also */\n", None),
+    ("one line", f"\t/* {LONG}*/\n",
+     "\t/* " + "word " * 17 + "word\n\t * " + "word " * 11 + "word */\n"),
+    ("glued stars", "/* a\n *b c */\n", "/* a\n * b c */\n"),
+    ("paragraphs apart", f"/* one\n *\n * {LONG}\n */\n",
+     "/* one\n *\n * " + "word " * 18 + "word\n * " + "word " * 10 + "word\n */\n"),
+    ("examples stay", f"/* {LONG}\n *\n *\tcode(   a);\n */\n",
+     "/* " + "word " * 18 + "word\n * " + "word " * 10 + "word\n *\n *\tcode(   a);\n */\n"),
+    ("behind code", "\tint x; /* " + LONG + "*/\n",
+     "\t/* " + "word " * 17 + "word\n\t * " + "word " * 11 + "word */\n\tint x;\n"),
+    ("strings stay", 'char *s = "/* ' + LONG + '*/";\n', None),
+]
+
+
+def run_wrap(before, after):
+    after = before if after is None else after
+    once = comments.fix(before)
+    if once != after:
+        return f"wanted:\n{after}\ngot:\n{once}"
+    return None if comments.fix(once) == once else "not the same when done twice"
+
+
 def load(check):
     """The check as a module: starting an interpreter for each case would take most of the time."""
     name = f"check-{check}"
@@ -186,6 +213,12 @@ def main():
             failed += 1
             print(wrong)
         print(f"{'not ok' if wrong is not None else 'ok'} {check}: {name}")
+    for name, before, after in WRAPS:
+        wrong = run_wrap(before, after)
+        if wrong is not None:
+            failed += 1
+            print("    " + wrong.replace("\n", "\n    "))
+        print(f"{'not ok' if wrong is not None else 'ok'} comments: {name}")
     return 1 if failed else 0
 
 

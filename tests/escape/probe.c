@@ -1,5 +1,5 @@
-/* Attempts to get out, one per name. Started inside a sandbox as `probe CASE [ARG...]`; prints what it
- * tried and what the kernel said, exits 0 when every attempt was refused, 1 when one was not. */
+/* Attempts to get out of a sandbox. Started inside as `probe CASE [ARG...]`; prints what it tried
+ * and what the kernel said, exits 0 when every attempt was refused and 1 when one was not. */
 #include "probe.h"
 
 #include <dirent.h>
@@ -9,6 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+int refused(const char *what, long r)
+{
+	if (r < 0) {
+		printf("refused: %s: %s\n", what, strerror(errno));
+		return 0;
+	}
+	printf("WORKED: %s\n", what);
+	return 1;
+}
+
+int cannot_open(const char *path, int flags)
+{
+	char what[600];
+	int fd = open(path, flags | O_NONBLOCK | O_NOCTTY);
+	int r;
+
+	snprintf(what, sizeof(what), "open %s (%s)", path,
+		 (flags & O_ACCMODE) == O_RDONLY ? "read" : "write");
+	r = refused(what, fd);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
 
 /* ---- plain helpers for images without a shell ---- */
 
@@ -43,30 +67,35 @@ static int do_ls(char **argv)
 	return 0;
 }
 
-int refused(const char *what, long r)
+/* touch FILE: fails with the kernel's word */
+static int do_touch(char **argv)
 {
-	if (r < 0) {
-		printf("refused: %s: %s\n", what, strerror(errno));
-		return 0;
+	int fd = open(argv[0], O_WRONLY | O_CREAT, 0644);
+
+	if (fd < 0) {
+		perror(argv[0]);
+		return 1;
 	}
-	printf("WORKED: %s\n", what);
-	return 1;
+	return 0;
 }
 
-static const struct {
-	const char *name;
-	int (*fn)(char **argv);
-} cases[] = {
+static const struct attempt helpers[] = {
 	{ "cat", do_cat },
 	{ "ls", do_ls },
+	{ "touch", do_touch },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)
 {
+	static const struct attempt *const all[] = { helpers, file_attempts, kernel_attempts,
+						     peer_attempts };
+
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (strcmp(argv[1], cases[i].name) == 0)
-			return cases[i].fn(argv + 2);
+	for (size_t i = 0; argc > 1 && i < sizeof(all) / sizeof(all[0]); i++)
+		for (const struct attempt *a = all[i]; a->name != NULL; a++)
+			if (strcmp(argv[1], a->name) == 0)
+				return a->fn(argv + 2);
 	fprintf(stderr, "no such case\n");
 	return 2;
 }

@@ -1,7 +1,7 @@
 /* JSON both ways.
  *  - What json_parse() takes keeps the limits, and comes back equal through json_encode().
- *  - Any bytes written as a string are one line of JSON, which jansson reads as those bytes with the
- *    documented substitutions, computed here by brute force. */
+ *  - Any bytes written as a string are one line of JSON, which jansson reads as those bytes with
+ *    the documented substitutions, computed here by brute force. */
 #include "check.h"
 
 #include "codec/json.h"

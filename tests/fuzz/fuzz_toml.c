@@ -25,8 +25,7 @@ static void check_tree(const struct toml_node *n, unsigned depth, unsigned *deep
 		check_string(n->string);
 	if (n->type != TOML_ARRAY && n->type != TOML_TABLE)
 		return;
-	toml_for_each(it, n)
-	{
+	toml_for_each (it, n) {
 		CHECK(it->parent == n);
 		CHECK((it->key.p != NULL) == (n->type == TOML_TABLE));
 		CHECK((it->next == NULL) == (n->last == it));
@@ -78,8 +77,7 @@ static void write_node(struct buf *out, const struct toml_node *n)
 		break;
 	case TOML_ARRAY:
 		(void)buf_add_char(out, '[');
-		toml_for_each(it, n)
-		{
+		toml_for_each (it, n) {
 			write_node(out, it);
 			(void)buf_add_char(out, ',');
 		}
@@ -87,8 +85,7 @@ static void write_node(struct buf *out, const struct toml_node *n)
 		break;
 	case TOML_TABLE:
 		(void)buf_add_char(out, '{');
-		toml_for_each(it, n)
-		{
+		toml_for_each (it, n) {
 			if (it != n->first)
 				(void)buf_add_char(out, ',');
 			write_string(out, it->key);
@@ -120,8 +117,7 @@ static void check_equal(const struct toml_node *a, const struct toml_node *b)
 		break;
 	case TOML_ARRAY:
 	case TOML_TABLE:
-		toml_for_each(it, a)
-		{
+		toml_for_each (it, a) {
 			check_equal(it, other);
 			other = other->next;
 		}
@@ -135,8 +131,7 @@ static void check_again(const struct toml_node *root)
 	struct buf out = BUF_INIT(TOML_MAX_BYTES);
 	struct toml_node *again = NULL;
 
-	toml_for_each(it, root)
-	{
+	toml_for_each (it, root) {
 		write_string(&out, it->key);
 		(void)buf_add_char(&out, '=');
 		write_node(&out, it);

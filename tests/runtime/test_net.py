@@ -22,9 +22,8 @@ WORLD = """
 import selectors, socket, sys
 s = selectors.DefaultSelector()
 tcp = socket.create_server(("::", 7000), family=socket.AF_INET6, dualstack_ipv6=True)
-udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-udp.bind(("::", 53))
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.bind(("10.255.255.53", 53))
 spoof = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 spoof.bind(("0.0.0.0", 7777))
 for x in (tcp, udp, spoof): s.register(x, selectors.EVENT_READ)

@@ -42,8 +42,7 @@ static void write_node(struct jw *w, const struct toml_node *n)
 			jw_object(w);
 		else
 			jw_array(w);
-		toml_for_each(it, n)
-		{
+		toml_for_each (it, n) {
 			if (n->type == TOML_TABLE)
 				jw_key_span(w, it->key);
 			write_node(w, it);
@@ -389,7 +388,8 @@ static void unused_keys(void **state)
 	assert_int_equal(toml_get_str(root, "server.tls.cert", &s, &e), 1);
 	assert_int_equal(toml_get_array(root, "server.paths", &n, &e), 1);
 	assert_int_equal(toml_get_array(root, "volume", &v, &e), 1);
-	toml_for_each(it, v)(void) toml_get_str(it, "name", &s, &e);
+	toml_for_each (it, v)
+		(void)toml_get_str(it, "name", &s, &e);
 	assert_int_equal(toml_get_table(root, "labels", &n, &e), 1);
 	toml_use_all(n);
 

@@ -1,0 +1,138 @@
+#include "runner/guard.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "sandbox/nft.h"
+
+/* The value of the attribute of this type in a notice, or NULL. */
+static const void *find_attr(const struct nlmsghdr *h, uint16_t type, size_t *ret_len)
+{
+	size_t at = NLMSG_LENGTH(sizeof(struct nfgenmsg));
+	const char *base = (const char *)h;
+
+	while (at + sizeof(struct nlattr) <= h->nlmsg_len) {
+		struct nlattr a;
+
+		memcpy(&a, base + at, sizeof(a));
+		if (a.nla_len < sizeof(a) || a.nla_len > h->nlmsg_len - at)
+			return NULL;
+		if ((a.nla_type & NLA_TYPE_MASK) == type) {
+			*ret_len = a.nla_len - sizeof(a);
+			return base + at + sizeof(a);
+		}
+		at += (size_t)NLA_ALIGN(a.nla_len);
+	}
+	return NULL;
+}
+
+/* Tables, chains, rules and sets all have the table's name as their first attribute. */
+static bool is_about_us(const struct runner *r, const struct nlmsghdr *h)
+{
+	char ours[NFT_NAME_SIZE];
+	const char *name;
+	size_t len;
+
+	nft_table_name(&r->net, ours);
+	name = find_attr(h, NFTA_TABLE_NAME, &len);
+	return name != NULL && len == strlen(ours) + 1 && memcmp(name, ours, len) == 0;
+}
+
+/* Every transaction ends with a notice of who made it. */
+static bool was_us(const struct runner *r, const struct nlmsghdr *h)
+{
+	size_t len;
+	const void *p = find_attr(h, NFTA_GEN_PROC_PID, &len);
+	uint32_t pid;
+
+	if (p == NULL || len != sizeof(pid))
+		return false;
+	memcpy(&pid, p, sizeof(pid));
+	return ntohl(pid) == (uint32_t)r->nft_pid;
+}
+
+static void put_back(struct runner *r)
+{
+	struct err e = ERR_INIT;
+
+	r->filter_touched = false;
+	log_warn("somebody changed the packet filter of sandboxes: putting it back");
+	if (nft_install(&r->net, &r->policy, &r->nft_pid, &e) == 0)
+		return;
+	/* no filter, no network for anybody new */
+	log_error("the packet filter cannot be put back", { "why", e.msg });
+	r->net.wired = false;
+	r->features &= ~(uint32_t)MSG_CAN_NETWORK;
+}
+
+static void take_notice(struct runner *r, const struct nlmsghdr *h)
+{
+	if (NFNL_SUBSYS_ID(h->nlmsg_type) != NFNL_SUBSYS_NFTABLES)
+		return;
+	switch (NFNL_MSG_TYPE(h->nlmsg_type)) {
+	case NFT_MSG_NEWGEN:
+		if (r->filter_touched && !was_us(r, h))
+			put_back(r);
+		r->filter_touched = false;
+		break;
+	case NFT_MSG_NEWRULE: /* an "accept" in front is as bad as a missing "drop" */
+	case NFT_MSG_DELTABLE:
+	case NFT_MSG_DELCHAIN:
+	case NFT_MSG_DELRULE:
+	case NFT_MSG_DELSET:
+	case NFT_MSG_DELSETELEM:
+		if (is_about_us(r, h))
+			r->filter_touched = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_notice(struct watch *w, uint32_t events UNUSED)
+{
+	struct runner *r = CONTAINER_OF(w, struct runner, guard);
+	static _Alignas(struct nlmsghdr) char data[32768];
+
+	for (;;) {
+		ssize_t n = recv(w->fd, data, sizeof(data), MSG_DONTWAIT);
+		size_t left = n > 0 ? (size_t)n : 0;
+
+		if (n < 0 && errno == ENOBUFS) { /* some were lost: assume the worst */
+			put_back(r);
+			continue;
+		}
+		if (n <= 0)
+			return;
+		for (struct nlmsghdr *h = (struct nlmsghdr *)(void *)data; NLMSG_OK(h, left);
+		     h = NLMSG_NEXT(h, left))
+			take_notice(r, h);
+	}
+}
+
+int guard_start(struct runner *r, struct err *e)
+{
+	struct sockaddr_nl at = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = 1u << (NFNLGRP_NFTABLES - 1),
+	};
+	autofd int fd = -EBADF;
+	int q;
+
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return err_sys(e, "watch the packet filter");
+	q = loop_add(&r->loop, &r->guard, fd, EPOLLIN, on_notice);
+	if (q < 0)
+		return err_code(e, q, "watch the packet filter");
+	fd = -EBADF;
+	return 0;
+}

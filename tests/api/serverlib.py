@@ -1,0 +1,141 @@
+"""What the tests of opensandbox-server share: a live server on a state directory of its own."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import urllib.parse
+
+from harness import BUILD, Program, Reader, request, skip, until
+
+if os.geteuid() != 0:
+    skip("sandboxes are made by root here; run as root")
+for _needed in ("opensandbox-server", "opensandbox-runner", "execd"):
+    if not os.access(os.path.join(BUILD, _needed), os.X_OK):
+        skip(f"{_needed} is not built")
+
+KEEP = ["tail", "-f", "/dev/null"]
+
+
+def clean_env(**more):
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("OPENSANDBOX_", "OPEN_SANDBOX_", "SANDBOX_"))}
+    return {**env, "HOME": "/nonexistent", **more}
+
+
+class Answer:
+    def __init__(self, reply):
+        self.status, self.reply, self.body = reply.status, reply, reply.body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def get(self, name):
+        return self.reply.get(name)
+
+
+class Server(Program):
+    """A server; `state` may be that of a former one. Sandboxes end with it unless keep=True."""
+
+    def __init__(self, *args, state=None, keep=False, env=None, key=None, **popen):
+        self.state = state or tempfile.mkdtemp(prefix="osb-server-")
+        self.own_state, self.key = state is None, key
+        more = {"OPENSANDBOX_SERVER_API_KEY": key} if key else {}
+        options = ["--port", "0", "--state-dir", self.state, "--log-level", "warn"]
+        super().__init__("opensandbox-server", *options, *([] if keep else ["--kill-on-exit"]),
+                         *args, env=clean_env(**more, **(env or {})), **popen)
+
+    def __exit__(self, *_):
+        code = self.stop()
+        if self.own_state:
+            shutil.rmtree(self.state, ignore_errors=True)
+        if _[0] is None:
+            assert code == 0, f"the server ended with {code}"
+
+    def call(self, method, path, body=None, fields=(), key=True, raw=None, sock=None):
+        fields = list(fields)
+        data = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
+        if body is not None:
+            fields.append(("Content-Type", "application/json"))
+        if key and self.key:
+            fields.append(("OPEN-SANDBOX-API-KEY", self.key))
+        return Answer(request(self, method, path, data, fields, sock=sock))
+
+    def create(self, **more):
+        body = {"image": {"uri": "host"}, "entrypoint": KEEP,
+                "resourceLimits": {"memory": "256Mi"}, "timeout": 600}
+        body.update(more)
+        return self.call("POST", "/v1/sandboxes",
+                         {k: v for k, v in body.items() if v is not ...})
+
+    def make(self, **more):
+        """A sandbox that is there; its id."""
+        a = self.create(**more)
+        assert a.status == 202, (a.status, a.body)
+        assert a.json["status"]["state"] == "Running", a.json
+        return a.json["id"]
+
+    def info(self, sandbox, query=""):
+        return self.call("GET", f"/v1/sandboxes/{sandbox}{query}")
+
+    def state_of(self, sandbox):
+        a = self.info(sandbox, "?includeTerminated=true")
+        return a.json["status"]["state"] if a.status == 200 else a.status
+
+    def delete(self, sandbox):
+        return self.call("DELETE", f"/v1/sandboxes/{sandbox}")
+
+    def endpoint(self, sandbox, port=44772):
+        """(path below this server, headers)"""
+        a = self.call("GET", f"/v1/sandboxes/{sandbox}/endpoints/{port}")
+        assert a.status == 200, (a.status, a.body)
+        return "/" + a.json["endpoint"].split("/", 1)[1], list(a.json.get("headers", {}).items())
+
+    def execd(self, sandbox, method, path, body=None, **more):
+        prefix, headers = self.endpoint(sandbox)
+        return self.call(method, prefix + path, body, fields=headers, **more)
+
+    def run(self, sandbox, command):
+        """Standard output of a command; fails if the command does."""
+        a = self.execd(sandbox, "POST", "/command", {"command": command})
+        assert a.status == 200, (a.status, a.body)
+        events = [json.loads(line) for line in a.body.decode().split("\n\n") if line.strip()]
+        assert any(e["type"] == "execution_complete" for e in events), events
+        return "\n".join(e["text"] for e in events if e["type"] == "stdout")
+
+    def list(self, **query):
+        a = self.call("GET", "/v1/sandboxes?" + urllib.parse.urlencode(query, doseq=True))
+        assert a.status == 200, (a.status, a.body)
+        return a.json
+
+    def runner_pid(self):
+        """The runner that this server has started."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+                    name, rest = f.read().rsplit(")", 1)
+                if "(opensandbox-run" in name and int(rest.split()[1]) == self.pid:
+                    return int(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return None
+
+    def kill(self):
+        """As the kernel would."""
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+
+def is_error(answer, status, code):
+    assert answer.status == status, (answer.status, answer.body)
+    assert answer.json["code"] == code, answer.json
+    assert isinstance(answer.json["message"], str) and answer.json["message"], answer.json
+    assert answer.get("Content-Type") == "application/json", answer.reply.fields
+    assert answer.get("X-Request-ID"), answer.reply.fields
+
+
+__all__ = ["Answer", "BUILD", "KEEP", "Reader", "Server", "clean_env", "is_error", "json", "os",
+           "request", "shutil", "signal", "skip", "sys", "tempfile", "until"]
