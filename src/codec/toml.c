@@ -65,8 +65,9 @@ static int wrong_type(struct err *e, const struct toml_node *n, const char *expe
 	char path[200];
 
 	toml_path(n, path, sizeof(path));
-	return err_set(e, EINVAL, "line %u: '%s' must be %s, not %s", n->line, path, expected,
-		       toml_type_name(n->type));
+	(void)err_set(e, EINVAL, "line %u: '%s' must be %s, not %s", n->line, path, expected,
+		      toml_type_name(n->type));
+	return -EINVAL;
 }
 
 /* ---- lookup ---- */
@@ -117,7 +118,7 @@ static int find_typed(struct toml_node *t, const char *path, enum toml_type type
 	struct toml_node *n = NULL;
 	int r = find(t, path, &n, e);
 
-	if (r <= 0 || n == NULL)
+	if (r <= 0)
 		return r;
 	r = toml_need(n, type, e);
 	if (r < 0)

@@ -73,7 +73,7 @@ void filejob_answer(struct filejob *f)
 		return;
 	}
 	if (f->status != 0)
-		api_error(r, f->status, f->code, f->err.msg);
+		api_error(r, f->status, f->code, f->why);
 	else if (f->out.len > 0 || buf_failed(&f->out))
 		api_json(r, 200, &f->out);
 	else
@@ -106,7 +106,7 @@ void filejob_start(struct filejob *f, void (*work)(struct filejob *f))
 	}
 	f->work = work;
 	f->waiting = false;
-	if (job_start(&f->x->loop, &f->job, on_work, on_done, &f->err) < 0) {
+	if (job_start(&f->x->loop, &f->job, on_work, on_done, NULL) < 0) {
 		filejob_fail(f, 500, API_RUNTIME_ERROR, "cannot start a job");
 		filejob_answer(f);
 	}
@@ -120,7 +120,7 @@ static void set_failure(struct filejob *f, int status, const char *code, const c
 		return;
 	f->status = status;
 	f->code = code;
-	(void)vsnprintf(f->err.msg, sizeof(f->err.msg), fmt, ap);
+	(void)vsnprintf(f->why, sizeof(f->why), fmt, ap);
 }
 
 void filejob_fail(struct filejob *f, int status, const char *code, const char *fmt, ...)

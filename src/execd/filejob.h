@@ -30,7 +30,7 @@ struct filejob {
 	struct buf out;                     /* the JSON to answer with; empty: 200 without a body */
 	int status;                         /* 0: fine */
 	const char *code;
-	struct err err;
+	char why[512];
 	bool waiting; /* for the client, by filejob_wait() */
 };
 
@@ -44,7 +44,7 @@ void filejob_wait(struct filejob *f);
 struct http_req *filejob_detach(struct filejob *f);
 /* Without an answer of its own (that was given, or nobody waits). */
 void filejob_end(struct filejob *f);
-/* Answer what status, code and err say, or `out`; then end. */
+/* Answer what status, code and why say, or `out`; then end. */
 void filejob_answer(struct filejob *f);
 /* Answer at once, before any work: for what is wrong with the question. */
 void filejob_refuse(struct filejob *f, int status, const char *code, const char *fmt, ...)

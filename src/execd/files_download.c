@@ -45,10 +45,8 @@ static ssize_t read_piece(struct filejob *f, char *to, size_t size)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno != EAGAIN && got == 0) {
-			(void)err_sys(&f->err, "read %s", d->path);
+		if (n < 0 && errno != EAGAIN && got == 0)
 			return -errno;
-		}
 		if (n <= 0) {
 			d->ended = true;
 			break;

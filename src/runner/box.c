@@ -17,6 +17,7 @@
 #include "runner/sweep.h"
 #include "sandbox/block.h"
 #include "sandbox/disk.h"
+#include "sandbox/leaf.h"
 #include "sys/imsg.h"
 #include "sys/process.h"
 
@@ -62,7 +63,7 @@ static enum disk_way way_of(const struct box *b)
 
 void box_stat(const struct box *b, struct msg_stat_reply *out)
 {
-	cgroup_stat(&b->r->cgroups, b->rec.id, out);
+	leaf_stat(&b->r->cgroups, b->rec.id, out);
 	out->memory_limit_bytes = b->rec.limits.memory_bytes;
 	out->pids_limit = b->rec.limits.pids;
 	out->disk_limit_bytes = b->rec.limits.disk_bytes;
@@ -155,7 +156,7 @@ static void finish_delete(struct box *b)
 
 static void note_oom(struct box *b)
 {
-	uint64_t kills = cgroup_oom_kills(&b->r->cgroups, b->rec.id);
+	uint64_t kills = leaf_oom_kills(&b->r->cgroups, b->rec.id);
 
 	if (kills <= b->oom_kills)
 		return;
@@ -210,7 +211,7 @@ static int kill_box(struct box *b, struct err *e)
 		return err_code(e, q, "kill the sandbox");
 	/* a v1 freezer keeps even the dying; v2 lets them go */
 	if (b->state == BOX_PAUSED || b->state == BOX_PAUSING)
-		(void)cgroup_freeze(&b->r->cgroups, b->rec.id, false, NULL);
+		(void)leaf_freeze(&b->r->cgroups, b->rec.id, false, NULL);
 	return 0;
 }
 
@@ -276,7 +277,7 @@ static int watch_box(struct box *b, int pid_fd, struct err *e)
 	q = loop_add(&b->r->loop, &b->pid, pid_fd, EPOLLIN, on_end);
 	if (q < 0)
 		return err_code(e, q, "watch the sandbox");
-	fd = cgroup_oom_fd(&b->r->cgroups, b->rec.id, &v2);
+	fd = leaf_oom_fd(&b->r->cgroups, b->rec.id, &v2);
 	if (fd >= 0 && loop_add(&b->r->loop, &b->oom, fd, v2 ? EPOLLPRI : EPOLLIN, on_oom) < 0)
 		(void)close(fd);
 	return 0;
@@ -348,7 +349,7 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 	b->row = row;
 	b->rec = *rec;
 	b->state = BOX_DEAD;
-	b->oom_kills = cgroup_oom_kills(&r->cgroups, rec->id);
+	b->oom_kills = leaf_oom_kills(&r->cgroups, rec->id);
 	net_claim(&r->net, rec->net_index);
 	b->slot.index = rec->net_index;
 
@@ -359,7 +360,7 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 		return 0;
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/net", rec->pid);
 	b->slot.ns_fd = open(path, O_RDONLY | O_CLOEXEC);
-	b->state = cgroup_is_frozen(&r->cgroups, rec->id) == 1 ? BOX_PAUSED : BOX_RUNNING;
+	b->state = leaf_is_frozen(&r->cgroups, rec->id) == 1 ? BOX_PAUSED : BOX_RUNNING;
 	q = watch_box(b, fd, e);
 	if (q == 0)
 		fd = -EBADF;
@@ -370,7 +371,7 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 
 static bool look_frozen(struct box *b)
 {
-	if (cgroup_is_frozen(&b->r->cgroups, b->rec.id) != 1)
+	if (leaf_is_frozen(&b->r->cgroups, b->rec.id) != 1)
 		return false;
 	b->state = BOX_PAUSED;
 	answer_pause(b, NULL);
@@ -409,7 +410,7 @@ void box_tick(struct runner *r)
 			wait_until(b, b->freeze.fd >= 0 ? b->deadline_ms : now + LOOK_EVERY_MS);
 			continue;
 		}
-		(void)cgroup_freeze(&r->cgroups, b->rec.id, false, NULL);
+		(void)leaf_freeze(&r->cgroups, b->rec.id, false, NULL);
 		b->state = BOX_RUNNING;
 		(void)err_set(&e, ETIMEDOUT, "some process does not let itself be frozen");
 		answer_pause(b, &e);
@@ -425,10 +426,10 @@ int box_pause(struct box *b, uint64_t cookie, struct err *e)
 		return err_set(e, b->state == BOX_DEAD ? ECONNREFUSED : EBUSY,
 			       "only a running sandbox can be paused");
 	/* watched before it is asked for, so that no change is missed */
-	fd = cgroup_freeze_fd(&b->r->cgroups, b->rec.id);
+	fd = leaf_freeze_fd(&b->r->cgroups, b->rec.id);
 	if (fd >= 0 && loop_add(&b->r->loop, &b->freeze, fd, EPOLLPRI, on_freeze) < 0)
 		(void)close(fd);
-	q = cgroup_freeze(&b->r->cgroups, b->rec.id, true, e);
+	q = leaf_freeze(&b->r->cgroups, b->rec.id, true, e);
 	if (q < 0) {
 		loop_drop(&b->r->loop, &b->freeze);
 		return q;
@@ -451,7 +452,7 @@ int box_resume(struct box *b, struct err *e)
 	if (b->state != BOX_PAUSED || b->deleting)
 		return err_set(e, b->state == BOX_DEAD ? ECONNREFUSED : EBUSY,
 			       "only a paused sandbox can be resumed");
-	q = cgroup_freeze(&b->r->cgroups, b->rec.id, false, e);
+	q = leaf_freeze(&b->r->cgroups, b->rec.id, false, e);
 	if (q < 0)
 		return q;
 	b->state = BOX_RUNNING;

@@ -17,6 +17,7 @@
 #include "sandbox/block.h"
 #include "sandbox/child.h"
 #include "sandbox/disk.h"
+#include "sandbox/leaf.h"
 #include "sandbox/rootfs.h"
 #include "sys/call.h"
 #include "sys/fsat.h"
@@ -189,7 +190,7 @@ static int equip(struct runner *r, const struct msg_create *m, struct made *made
 static int assemble(struct runner *r, const struct msg_create *m, const int *fds, struct made *made,
 		    struct err *e)
 {
-	struct cgroup_door door = { .into_fd = -EBADF };
+	struct leaf_door door = { .into_fd = -EBADF };
 	autofd int upper = -EBADF, listener = -EBADF;
 	enum disk_way way = r->disk_way;
 	int q, pair[2];
@@ -202,13 +203,13 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 	if (q == 0)
 		q = make_listener(r, m->id, &listener, e);
 	if (q == 0)
-		q = cgroup_make(&r->cgroups, m->id, &m->limits, &door, e);
+		q = leaf_make(&r->cgroups, m->id, &m->limits, &door, e);
 	if (q == 0)
 		q = net_take(&r->net, (m->flags & MSG_WITH_NETWORK) != 0, &made->slot, e);
 	if (q == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		q = err_sys(e, "make a socket pair");
 	if (q < 0) {
-		cgroup_door_close(&door);
+		leaf_door_close(&door);
 		return q;
 	}
 	made->rec.net_index = made->slot.index;
@@ -232,7 +233,7 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 
 		write_hosts(r, m, made->slot.index, plan.hosts, sizeof(plan.hosts));
 		pid = clone_child(r, &plan, made->slot.ns_fd, door.into_fd, &made->pid_fd, e);
-		cgroup_door_close(&door);
+		leaf_door_close(&door);
 	}
 	if (pid < 0)
 		return (int)pid;

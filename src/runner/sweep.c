@@ -16,6 +16,7 @@
 #include "base/rand.h"
 #include "base/util.h"
 #include "runner/box.h"
+#include "sandbox/leaf.h"
 #include "sys/call.h"
 #include "sys/fsat.h"
 #include "sys/process.h"
@@ -42,8 +43,8 @@ static void trash_box(struct runner *r, const char *id)
 void sweep_remove(struct runner *r, const char *id)
 {
 	(void)unlinkat(r->state.sock_fd, id, 0);
-	if (cgroup_remove(&r->cgroups, id) == -EBUSY) {
-		cgroup_kill(&r->cgroups, id);
+	if (leaf_remove(&r->cgroups, id) == -EBUSY) {
+		leaf_kill(&r->cgroups, id);
 		r->cgroups_left = true;
 	}
 	trash_box(r, id);
@@ -67,8 +68,8 @@ static void sweep_cgroup(void *arg, const char *id)
 
 	if (owned(s->r, id))
 		return;
-	cgroup_kill(&s->r->cgroups, id);
-	if (cgroup_remove(&s->r->cgroups, id) < 0) {
+	leaf_kill(&s->r->cgroups, id);
+	if (leaf_remove(&s->r->cgroups, id) < 0) {
 		s->left++;
 		s->r->cgroups_left = true;
 	} else {
@@ -123,7 +124,7 @@ void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left)
 	struct sweep s = { .r = r };
 
 	r->cgroups_left = false;
-	(void)cgroup_each(&r->cgroups, sweep_cgroup, &s);
+	(void)leaf_each(&r->cgroups, sweep_cgroup, &s);
 	sweep_dir(&s, r->state.sock_fd, sweep_socket);
 	sweep_dir(&s, r->state.boxes_fd, sweep_box);
 	*ret_swept = s.swept;
@@ -181,7 +182,7 @@ void sweep_tick(struct runner *r)
 	if (!r->cgroups_left)
 		return;
 	r->cgroups_left = false;
-	(void)cgroup_each(&r->cgroups, sweep_cgroup, &s);
+	(void)leaf_each(&r->cgroups, sweep_cgroup, &s);
 }
 
 bool sweep_step(struct runner *r)

@@ -52,42 +52,4 @@ int cgroup_setup(struct cgroups *c, const char *mountinfo_path, const char *name
 void cgroup_teardown(struct cgroups *c); /* the instance's directories, if they are empty */
 uint32_t cgroup_features(const struct cgroups *c); /* MSG_CAN_* */
 
-/* The way into a sandbox's leaves. */
-struct cgroup_door {
-	int into_fd;                 /* the v2 leaf, to clone into; -EBADF without a v2 tree */
-	int tasks[CGROUP_MAX_TREES]; /* of v1 leaves: see cgroup_enter */
-	unsigned n_tasks;
-};
-
-/* Make the sandbox's leaves with their limits. On error nothing is left. */
-int cgroup_make(const struct cgroups *c, const char *id, const struct msg_limits *l,
-		struct cgroup_door *ret, struct err *e);
-void cgroup_door_close(struct cgroup_door *d);
-
-/* In the child, single-threaded: enter the v1 leaves by oneself. Moving another process costs a
- * grace period of the kernel, milliseconds on a busy host; moving oneself costs nothing. The
- * descriptors were opened by the runner, and it is the opener whose rights count. */
-int cgroup_enter(const struct cgroup_door *d, struct err *e);
-
-/* Remove the leaves; -EBUSY while something still runs in them. */
-int cgroup_remove(const struct cgroups *c, const char *id);
-
-/* Kill every process in the sandbox's leaves: for what was half made. */
-void cgroup_kill(const struct cgroups *c, const char *id);
-
-/* Names of all leaves in all trees, one call each, possibly repeated. */
-int cgroup_each(const struct cgroups *c, void (*fn)(void *arg, const char *id), void *arg);
-
-/* Ask for the state. 0 when it holds already, 1 when it is on its way: watch cgroup_freeze_fd
- * (v2: EPOLLPRI) or ask again later (v1). */
-int cgroup_freeze(const struct cgroups *c, const char *id, bool frozen, struct err *e);
-int cgroup_is_frozen(const struct cgroups *c, const char *id); /* 1, 0, or negative errno */
-int cgroup_freeze_fd(const struct cgroups *c, const char *id); /* caller owns; -ENOTSUP on v1 */
-
-/* A descriptor that becomes readable (v1: EPOLLIN, v2: EPOLLPRI) when memory ran out. */
-int cgroup_oom_fd(const struct cgroups *c, const char *id, bool *ret_v2);
-uint64_t cgroup_oom_kills(const struct cgroups *c, const char *id);
-
-void cgroup_stat(const struct cgroups *c, const char *id, struct msg_stat_reply *out);
-
 #endif

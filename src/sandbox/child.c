@@ -170,14 +170,14 @@ static int limit_resources(const struct msg_limits *l, struct err *e)
 }
 
 /* Standard streams, now that there is a /dev to open. */
-static int open_streams(struct err *e)
+static int open_streams(const struct child_plan *plan, struct err *e)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null < 0)
 		return err_sys(e, "open /dev/null");
 	for (int fd = 0; fd <= 2; fd++)
-		if (dup2(fd > 0 && fcntl(FD_LOG, F_GETFD) >= 0 ? FD_LOG : null, fd) < 0)
+		if (dup2(fd > 0 && plan->log_fd >= 0 ? FD_LOG : null, fd) < 0)
 			return err_sys(e, "open standard streams");
 	if (close_range(FD_RUNNER, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return err_sys(e, "close descriptors");
@@ -238,7 +238,7 @@ static int set_up(const struct child_plan *plan, struct err *e)
 	if (r == 0)
 		r = limit_resources(&plan->m->limits, e);
 	if (r == 0)
-		r = open_streams(e);
+		r = open_streams(plan, e);
 	if (r == 0)
 		r = reset_signals(e);
 	if (r == 0)
@@ -253,7 +253,7 @@ _Noreturn void child_main(const struct child_plan *plan)
 	char *envp[] = { NULL };
 	struct err e = ERR_INIT;
 
-	if (cgroup_enter(plan->door, &e) < 0) {
+	if (leaf_enter(plan->door, &e) < 0) {
 		(void)imsg_send(plan->sock_fd, &e, sizeof(e), NULL, 0);
 		_exit(1);
 	}

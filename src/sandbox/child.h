@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "sandbox/cgroup.h"
+#include "sandbox/leaf.h"
 #include "sandbox/msg.h"
 #include "sandbox/pseudo.h"
 #include "sandbox/seccomp.h"
@@ -20,7 +20,7 @@ struct child_plan {
 	const struct msg_create *m;
 	const struct seccomp_prog *filter;
 	struct pseudo_cgroups cgroups;
-	const struct cgroup_door *door;
+	const struct leaf_door *door;
 	uint64_t shm_bytes;
 	const char *resolv_conf;
 	char hosts[512];

@@ -42,9 +42,6 @@ static const struct {
 			       "networks: files\nprotocols: files\nservices: files\n" },
 	{ "etc/host.conf", "multi on\n" },
 	{ "etc/shells", "/bin/sh\n/bin/bash\n" },
-	{ "etc/hostname", "" }, /* these three are filled in for each sandbox */
-	{ "etc/hosts", "" },
-	{ "etc/resolv.conf", "" },
 };
 
 /* Of the host's /etc: what a dynamic linker, an interpreter, TLS or a time zone needs. */

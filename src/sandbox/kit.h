@@ -7,8 +7,8 @@
  *	l/0 l/1 ...   where a child attaches the layers
  *	u             where it attaches the writable layer
  *	r             where it mounts the overlay: the root to be
- *	dev           a complete /dev, device nodes included; sandboxes get read-only clones, so there
- *	              is nothing in it to replace by a link
+ *	dev           a complete /dev, device nodes included; sandboxes get read-only clones, so
+ *	              that there is nothing in it to replace by a link
  *	sys           the few parts of /sys that programs read
  *	none          an empty directory, to cover others with
  *

@@ -1,9 +1,9 @@
 /* What the runtime says: at each connection what it has, later what happens to it.
  *
  * Three parties may have been killed at any instant. The store knows what was promised, the runtime
- * knows what runs. A sandbox that only the runtime knows was never promised to anybody: it goes. One
- * that only the store knows has ended while nobody looked. One that was Pending in the store when
- * the server started was never answered for, so it goes as well. */
+ * knows what runs. A sandbox that only the runtime knows was never promised to anybody: it goes.
+ * One that only the store knows has ended while nobody looked. One that was Pending in the store
+ * when the server started was never answered for, so it goes as well. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

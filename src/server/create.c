@@ -189,7 +189,8 @@ static void on_ping_done(struct http_call *call, int error, const char *why)
 	if (unwanted(c, true))
 		return;
 	if (error == -ECONNRESET || error == -ECONNREFUSED || error == -EPIPE) {
-		/* It is gone. How it ended comes from the runtime in a moment; the deadline stands. */
+		/* It is gone. How it ended comes from the runtime in a moment; the deadline
+		 * stands. */
 		(void)snprintf(c->why, sizeof(c->why), "%s", why);
 		return;
 	}

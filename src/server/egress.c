@@ -1,5 +1,5 @@
-/* Port 18080 of every sandbox: the egress policy, as far as there is one. Nothing is claimed that is
- * not so: reading it tells what holds, changing it is refused. */
+/* Port 18080 of every sandbox: the egress policy, as far as there is one. Nothing is claimed that
+ * is not so: reading it tells what holds, changing it is refused. */
 #include "server/api.h"
 #include "server/gateway.h"
 

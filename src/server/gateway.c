@@ -84,7 +84,8 @@ static void on_dialed(struct driver_call *c, int error, const char *why)
 	socklen_t len = sizeof(error);
 	int fd = error == 0 ? c->fd : -EBADF;
 
-	/* On loopback the verdict is there at once. Who listens on ::1 only gets a second chance. */
+	/* On loopback the verdict is there at once. Who listens on ::1 only gets a second
+	 * chance. */
 	if (error == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0) {
 		fd_close(&fd);
 		error = -error;

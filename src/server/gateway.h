@@ -1,9 +1,10 @@
 /* Into sandboxes: /sandboxes/{id}/proxy/{port}/... to whatever listens at that port inside.
  *
- * 44772 is execd, through its socket; it takes the token that the endpoint route gives out. 18080 is
- * the egress policy, which the server answers for itself (egress.c). Any other port is dialed inside
- * the sandbox's network namespace, on its loopback. No API key is asked for here, for the official
- * clients send none; who does not know the id has nothing to ask for, and secureAccess adds a token.
+ * 44772 is execd, through its socket; it takes the token that the endpoint route gives out. 18080
+ * is the egress policy, which the server answers for itself (egress.c). Any other port is dialed
+ * inside the sandbox's network namespace, on its loopback. No API key is asked for here, for the
+ * official clients send none; who does not know the id has nothing to ask for, and secureAccess
+ * adds a token.
  */
 #ifndef OSB_SERVER_GATEWAY_H
 #define OSB_SERVER_GATEWAY_H

@@ -1,10 +1,11 @@
 /* All sandboxes and what may be done to them.
  *
- * Theory of operation. The manager owns the table of sandboxes; the store follows it, the runtime is
- * asked through the driver, one operation per sandbox at a time. Whoever wants something to happen
- * hands in a waiter and is called once, later; a waiter may be unlinked at any time, which changes
- * nothing about the operation. Wanting the end of a sandbox (delete, expiry, its own exit) is a
- * wish noted in sandbox.ending: it is fulfilled at once, or as soon as what is under way is through.
+ * Theory of operation. The manager owns the table of sandboxes; the store follows it, the runtime
+ * is asked through the driver, one operation per sandbox at a time. Whoever wants something to
+ * happen hands in a waiter and is called once, later; a waiter may be unlinked at any time, which
+ * changes nothing about the operation. Wanting the end of a sandbox (delete, expiry, its own exit)
+ * is a wish noted in sandbox.ending: it is fulfilled at once, or as soon as what is under way is
+ * through.
  *
  *	manager.c    the table, ends, expiry
  *	change.c     pause, resume, renew, metadata

@@ -30,7 +30,8 @@ static bool read_states(struct http_req *r, struct filter *f)
 }
 
 /* The value was decoded once as a query parameter. What it holds is a form again, whose parts some
- * clients encode once more and some do not (and one does so twice): decode until nothing changes. */
+ * clients encode once more and some do not (and one does so twice): decode until nothing
+ * changes. */
 static bool decode_part(struct http_req *r, struct span raw, struct span *ret)
 {
 	for (int turn = 0; turn < 3 && memchr(raw.p, '%', raw.len) != NULL; turn++) {

@@ -1,5 +1,5 @@
-/* Named volumes: directories below STATE/volumes, made on demand, kept until their last user ends if
- * they were made to go with it. */
+/* Named volumes: directories below STATE/volumes, made on demand, kept until their last user ends
+ * if they were made to go with it. */
 #ifndef OSB_SERVER_VOLUMES_H
 #define OSB_SERVER_VOLUMES_H
 

@@ -7,7 +7,7 @@ import re
 import time
 
 from harness import case, run_cases
-from serverlib import KEEP, Server, is_error, json, os, sys, tempfile, until
+from serverlib import KEEP, Server, is_error, json, os, shutil, soon, sys, tempfile, until
 
 HOST_DIR = tempfile.mkdtemp(prefix="osb-volume-")
 server = Server("--set", f"storage.allowed_host_paths={HOST_DIR}",
@@ -19,11 +19,6 @@ UNKNOWN = "11111111-1111-4111-8111-111111111111"
 
 def when(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
-def soon(seconds):
-    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
-    return at.isoformat().replace("+00:00", "Z")
 
 
 # --- the front ---
@@ -582,5 +577,5 @@ with server:
     failed = run_cases(sys.argv[1] if len(sys.argv) > 1 else None)
     if len(sys.argv) == 1:
         assert os.listdir(os.path.join(server.state, "sandboxes")) == [], "something is left"
-os.system(f"rm -rf {HOST_DIR}")
+shutil.rmtree(HOST_DIR)
 sys.exit(1 if failed else 0)

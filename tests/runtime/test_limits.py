@@ -43,13 +43,15 @@ def tmpfs_counts_as_memory():
 
 @case
 def process_limit_stops_a_fork_bomb():
-    bomb = ("import os\nn = 0\ntry:\n    while n < 500:\n        if os.fork() == 0:\n            os.close(w)\n            os.read(r, 1)\n"
-            "            os._exit(0)\n        n += 1\nexcept OSError as e:\n    print('stopped', n, flush=True)\n")
+    bomb = ("n = 0\ntry:\n    while n < 500:\n        if os.fork() == 0:\n            os.close(w)\n"
+            "            os.read(r, 1)\n            os._exit(0)\n        n += 1\n"
+            "except OSError as e:\n    print('stopped', n, flush=True)\n")
     with Runner() as r:
         if not r.features & CAN_PIDS:
             raise Skip("no pids controller")
         r.create("p", pids=24)
-        code, out = r.run("p", "python3", "-c", "import os\nr, w = os.pipe()\n" + bomb + "os.close(w)\nos._exit(0)")
+        code, out = r.run("p", "python3", "-c",
+                          "import os\nr, w = os.pipe()\n" + bomb + "os.close(w)\nos._exit(0)")
         assert "stopped" in out and int(out.split()[1]) < 24, out
         assert r.stat("p").pids_limit == 24
         r.delete("p")

@@ -157,7 +157,7 @@ static const struct {
 	{ SPAN_LIT("a\xc2\x85z"), "a\\u0085z" },
 	{ SPAN_LIT("\xc2\x84\xc2\x86"), "\xc2\x84\xc2\x86" },
 	{ SPAN_LIT("\xe2\x80\xa8\xe2\x80\xa9"), "\\u2028\\u2029" },
-	{ SPAN_LIT("\xe2\x80\xa7\xe2\x80\xaa"), "\xe2\x80\xa7\xe2\x80\xaa" },
+	{ SPAN_LIT("\xe2\x80\xa7\xe2\x80\xaf"), "\xe2\x80\xa7\xe2\x80\xaf" },
 	/* ill-formed: one mark per maximal subpart */
 	{ SPAN_LIT("\x80"), FFFD },
 	{ SPAN_LIT("\xff\xfe"), FFFD FFFD },

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Command line, configuration and who is let in."""
+# timeout: 300
+
+import re
+import subprocess
+
+from harness import case, run_cases
+from serverlib import BUILD, Server, clean_env, is_error, json, os, shutil, sys, tempfile
+
+PROGRAM = os.path.join(BUILD, "opensandbox-server")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOP = tempfile.mkdtemp(prefix="osb-cli-")
+
+
+def run(*args, env=None):
+    return subprocess.run([PROGRAM, *args], env=clean_env(**(env or {})), timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def fails(*args, says, env=None):
+    r = run(*args, env=env)
+    assert r.returncode == 1 and says in r.stderr, (args, r.returncode, r.stderr)
+
+
+def config(text):
+    path = os.path.join(TOP, "server.toml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+@case
+def says_what_it_is():
+    assert run("--version").stdout.startswith("opensandbox-server ")
+    text = run("--help").stdout
+    for word in ("--config", "--state-dir", "--kill-on-exit", "init-config"):
+        assert word in text, word
+    fails("--no-such-option", says="not understood")
+
+
+@case
+def the_documentation_is_the_table():
+    for command, page in (("config-docs", "docs/configuration.md"),):
+        with open(os.path.join(ROOT, page), encoding="utf-8") as f:
+            assert run(command).stdout == f.read(), f"run: opensandbox-server {command} > {page}"
+    with open(os.path.join(ROOT, "docs/server.md"), encoding="utf-8") as f:
+        page = f.read()
+    for command in ("error-docs", "route-docs"):
+        assert run(command).stdout in page, f"docs/server.md lacks what {command} says"
+
+
+@case
+def init_config_writes_what_can_be_read():
+    path = os.path.join(TOP, "new.toml")
+    assert run("init-config", path).returncode == 0
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    fails("init-config", path, says="--force")
+    assert run("init-config", path, "--force", "--example", "native").returncode == 0
+    with Server("--config", path) as server:
+        assert server.call("GET", "/health").status == 200
+    fails("init-config", path, "--force", "--example", "abacus", says="examples")
+    for example in ("docker", "kubernetes"):
+        assert run("init-config", path, "--force", "--example", example).returncode == 0
+        fails("--config", path, "--state-dir", TOP, says=f"no '{example}' driver")
+
+
+@case
+def mistakes_in_the_file_are_named():
+    fails("--config", "/no/such/file.toml", says="/no/such/file.toml")
+    fails("--config", config("[server]\nport = \"x\"\n"), says="line 2")
+    fails("--config", config("[server\n"), says="line 1")
+    fails("--config", config("[server]\nport = 70000\n"), says="server.port")
+    fails("--config", config("[storage]\nallowed_host_paths = [\"relative\"]\n"), says="relative")
+    fails("--config", config("[network]\nenabled = \"perhaps\"\n"), says="perhaps")
+    fails("--config", config("[log]\nlevel = \"loud\"\n"), says="loud")
+    fails("--set", "server.nonsense=1", says="server.nonsense")
+
+
+@case
+def a_setting_nobody_reads_is_warned_about():
+    path = config("[server]\nthread_pool_size = 3\n")
+    with open(os.path.join(TOP, "err"), "w+b") as err:
+        with Server("--config", path, stderr=err):
+            pass
+        err.seek(0)
+        assert b"server.thread_pool_size" in err.read()
+
+
+@case
+def without_a_key_it_stays_on_this_machine():
+    fails("--host", "0.0.0.0", "--port", "0", "--state-dir", TOP, says="api_key")
+    fails("--host", "::", "--port", "0", "--state-dir", TOP, says="api_key")
+    with Server("--host", "0.0.0.0", "--allow-insecure") as server:
+        assert server.call("GET", "/health").status == 200
+    with Server("--host", "0.0.0.0", env={"OPENSANDBOX_INSECURE_SERVER": "YES"}) as server:
+        assert server.call("GET", "/health").status == 200
+
+
+@case
+def the_key_opens_everything_but_the_gateway():
+    key = "correct horse battery staple"
+    with Server("--host", "0.0.0.0", key=key) as server:
+        for path in ("/v1/sandboxes", "/v1/nowhere", "/metrics", "/healthz", "/v1/snapshots"):
+            is_error(server.call("GET", path, key=False), 401, "MISSING_API_KEY")
+            is_error(server.call("GET", path, key=False, fields=[("OPEN-SANDBOX-API-KEY", "")]),
+                     401, "MISSING_API_KEY")
+            for wrong in ("wrong", key + "x", key[:-1]):
+                is_error(server.call("GET", path, key=False,
+                                     fields=[("open-sandbox-api-key", wrong)]),
+                         401, "INVALID_API_KEY")
+        for path in ("/health", "/readyz"):
+            assert server.call("GET", path, key=False).status == 200
+        assert server.call("GET", "/metrics", key=False,
+                           fields=[("Authorization", f"Bearer {key}")]).status == 200
+        is_error(server.call("GET", "/v1/nowhere"), 404, "NOT_FOUND")
+        sandbox = server.make()
+        prefix, headers = server.endpoint(sandbox)
+        assert server.call("GET", prefix + "/ping", key=False, fields=headers).status == 200
+        is_error(server.call("GET", f"/sandboxes/{sandbox}/proxy/x", key=False), 401,
+                 "MISSING_API_KEY")
+        a = server.call("OPTIONS", "/v1/sandboxes", key=False, fields=[
+            ("Origin", "https://any.example"), ("Access-Control-Request-Method", "GET")])
+        assert a.status == 200 and a.get("Access-Control-Allow-Origin") == "https://any.example"
+
+
+@case
+def the_environment_replaces_the_key_of_the_file():
+    path = config("[server]\napi_key = \"of the file\"\n")
+    with Server("--config", path, key="of the environment") as server:
+        assert server.call("GET", "/v1/sandboxes").status == 200
+        is_error(server.call("GET", "/v1/sandboxes", key=False,
+                             fields=[("OPEN-SANDBOX-API-KEY", "of the file")]),
+                 401, "INVALID_API_KEY")
+    with Server("--config", path, env={"OPENSANDBOX_SERVER_API_KEY": ""}) as server:
+        assert server.call("GET", "/v1/sandboxes").status == 200
+
+
+@case
+def image_names_are_mapped():
+    rootfs = os.path.join(TOP, "rootfs")
+    os.makedirs(rootfs, exist_ok=True)
+    path = config(f"""
+[images]
+default = "host"
+allowed_paths = [{json.dumps(TOP)}]
+[images.aliases]
+"gone:*" = "nowhere"
+"exact:1" = "host"
+""")
+    with Server("--config", path) as server:
+        for uri in ("python:3.12", "exact:1", "registry.example/a/b:c"):
+            sandbox = server.make(image={"uri": uri})
+            assert server.info(sandbox).json["image"]["uri"] == uri
+            server.delete(sandbox)
+        is_error(server.create(image={"uri": "gone:2"}), 404, "SANDBOX::IMAGE_NOT_FOUND")
+        is_error(server.create(image={"uri": f"dir:{TOP}/absent"}), 404,
+                 "SANDBOX::IMAGE_NOT_FOUND")
+        is_error(server.create(image={"uri": f"dir:{TOP}/../etc"}), 400,
+                 "SANDBOX::INVALID_PARAMETER")
+
+
+@case
+def a_tarball_becomes_an_image():
+    state = os.path.join(TOP, "state")
+    rootfs = os.path.join(TOP, "image")
+    for name in ("bin", "tmp", "etc", "dev", "proc", "sys"):
+        os.makedirs(os.path.join(rootfs, name), exist_ok=True)
+    # the least that runs a command: a shell and the libraries it asks for
+    asked = subprocess.run(["ldd", os.path.realpath("/bin/sh")], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
+    for library in re.findall(r"(/\S+) \(0x", asked):
+        os.makedirs(rootfs + os.path.dirname(library), exist_ok=True)
+        shutil.copy(library, rootfs + library)
+    shutil.copy(os.path.realpath("/bin/sh"), os.path.join(rootfs, "bin", "sh"))
+    tarball = os.path.join(TOP, "image.tar")
+    subprocess.run(["tar", "-C", rootfs, "-cf", tarball, "."], check=True)
+    os.makedirs(state, exist_ok=True)
+    for _ in range(2):
+        assert run("image", "import", "tiny", tarball, "--state-dir", state).returncode == 0
+    assert os.listdir(os.path.join(state, "layers")) == ["rootfs-tiny"]
+    fails("image", "import", "../x", tarball, "--state-dir", state, says="cannot name")
+    fails("image", "import", "x", "/no/such.tar", "--state-dir", state, says="tar")
+    with Server("--kill-on-exit", state=state) as server:
+        sandbox = server.make(image={"uri": "tiny"}, entrypoint=[
+            "/bin/sh", "-c", "while :; do /bin/sh -c :; done"])
+        assert server.run(sandbox, "echo /bin/*") == "/bin/sh"
+        is_error(server.create(image={"uri": "tinier"}), 404, "SANDBOX::IMAGE_NOT_FOUND")
+
+
+failed = run_cases(sys.argv[1] if len(sys.argv) > 1 else None)
+shutil.rmtree(TOP, ignore_errors=True)
+sys.exit(1 if failed else 0)

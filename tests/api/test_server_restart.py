@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Ends and beginnings: sandboxes outlive the server and the runner, however those end."""
+# timeout: 900
+
+import concurrent.futures
+import random
+import sqlite3
+import threading
+
+from harness import case, run_cases
+from serverlib import Server, is_error, json, os, shutil, signal, soon, sys, tempfile, until
+
+
+def fresh_state():
+    return tempfile.mkdtemp(prefix="osb-server-")
+
+
+def leftovers(state):
+    """What of sandboxes lies in a state directory."""
+    return sorted(os.listdir(os.path.join(state, "sandboxes")) +
+                  os.listdir(os.path.join(state, "sock")))
+
+
+def processes_of(state):
+    """Processes that carry the state directory in their command line, and their descendants."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if state.encode() in f.read():
+                    found.append(int(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+@case
+def a_stopped_server_leaves_its_sandboxes_to_the_next():
+    state = fresh_state()
+    with Server(state=state, keep=True) as first:
+        running = first.make(metadata={"who": "me"}, timeout=600)
+        paused = first.make()
+        first.call("POST", f"/v1/sandboxes/{paused}/pause")
+        first.run(running, "echo kept > /tmp/file")
+        token = first.endpoint(running)
+        renewed = first.call("POST", f"/v1/sandboxes/{running}/renew-expiration",
+                             {"expiresAt": soon(5000)}).json["expiresAt"]
+        first.call("PATCH", f"/v1/sandboxes/{running}/metadata", {"who": "you"})
+        before = first.info(running).json
+    assert processes_of(state) == [], "the runner is still there"
+    with Server(state=state) as second:
+        now = second.info(running).json
+        assert now == before and now["expiresAt"] == renewed, (before, now)
+        assert second.endpoint(running) == token
+        assert second.run(running, "cat /tmp/file") == "kept"
+        assert second.state_of(paused) == "Paused"
+        second.call("POST", f"/v1/sandboxes/{paused}/resume")
+        assert second.run(paused, "echo awake") == "awake"
+    assert leftovers(state) == []
+    shutil.rmtree(state)
+
+
+@case
+def what_expires_while_nobody_looks_ends_at_the_next_start():
+    state = fresh_state()
+    with Server(state=state, keep=True) as first:
+        sandbox = first.make(timeout=60)
+        first.call("POST", f"/v1/sandboxes/{sandbox}/renew-expiration", {"expiresAt": soon(30)})
+    with sqlite3.connect(os.path.join(state, "server.db")) as db:
+        db.execute("UPDATE sandboxes SET expires_us = 1000000")
+    db.close()
+    with Server(state=state) as second:
+        until(lambda: second.state_of(sandbox) == "Terminated", "it to expire")
+        assert second.info(sandbox).json["status"]["reason"] == "ttl_expiry"
+        assert leftovers(state) == []
+    shutil.rmtree(state)
+
+
+@case
+def a_restart_of_the_host_is_told_as_such():
+    state = fresh_state()
+    with Server(state=state, keep=True) as first:
+        sandbox = first.make()
+        pid = sandbox_pid(state, sandbox)
+    # what the next kernel would find: the record, and nothing of the sandbox
+    os.kill(pid, signal.SIGKILL)
+    with sqlite3.connect(os.path.join(state, "server.db")) as db:
+        assert db.execute("UPDATE sandboxes SET boot_id = 'another'").rowcount == 1
+    db.close()
+    os.unlink(os.path.join(state, "table"))
+    with Server(state=state) as second:
+        status = second.info(sandbox).json["status"]
+        assert (status["state"], status["reason"]) == ("Failed", "host_reboot"), status
+        assert second.delete(sandbox).status == 204
+        until(lambda: leftovers(state) == [], "its files to go")
+    shutil.rmtree(state)
+
+
+def sandbox_pid(state, sandbox):
+    """PID 1 of a sandbox, as seen from here: the process that listens on its socket's name."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+                if sandbox not in f.read():
+                    continue
+            with open(f"/proc/{pid}/status", encoding="ascii") as f:
+                lines = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
+            if lines["NSpid"].split()[-1] == "1":
+                return int(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    raise AssertionError(f"sandbox {sandbox} of {state} has no process")
+
+
+@case
+def one_that_vanished_is_told_as_lost():
+    state = fresh_state()
+    with Server(state=state, keep=True) as first:
+        sandbox = first.make()
+        pid = sandbox_pid(state, sandbox)
+        first.kill()
+    os.kill(pid, signal.SIGKILL)
+    with Server(state=state) as second:
+        until(lambda: second.state_of(sandbox) == "Failed", "it to be found dead")
+        assert leftovers(state) == []
+    shutil.rmtree(state)
+
+
+@case
+def the_death_of_the_runner_is_healed():
+    with Server() as server:
+        sandbox = server.make()
+        for _ in range(3):
+            pid = server.runner_pid()
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: server.runner_pid() not in (None, pid), "another runner")
+            until(lambda: server.call("GET", "/readyz").status == 200, "it to be ready")
+            assert server.run(sandbox, "echo $((6*7))") == "42"
+            extra = server.make()
+            assert server.delete(extra).status == 204
+        assert server.delete(sandbox).status == 204
+        assert leftovers(server.state) == []
+
+
+@case
+def a_sandbox_that_nobody_recorded_goes():
+    state = fresh_state()
+    with Server(state=state, keep=True) as first:
+        sandbox = first.make()
+        first.kill()
+    for name in os.listdir(state):
+        if name.startswith("server.db"):
+            os.unlink(os.path.join(state, name))
+    with Server(state=state) as second:
+        is_error(second.info(sandbox), 404, "SANDBOX::NOT_FOUND")
+        until(lambda: leftovers(state) == [], "it to be swept")
+    shutil.rmtree(state)
+
+
+@case
+def killed_at_random_instants_nothing_is_left_and_nothing_is_lost():
+    state = fresh_state()
+    chance = random.Random(20260101)
+    alive = set()
+    for turn in range(12):
+        server = Server(state=state, keep=True)
+        made, stop = [], threading.Event()
+
+        def work(server=server, made=made, stop=stop):
+            while not stop.is_set():
+                try:
+                    a = server.create()
+                    if a.status == 202:
+                        made.append(a.json["id"])
+                        if len(made) % 2:
+                            gone = made.pop(0)
+                            made.append("deleting " + gone)
+                            if server.delete(gone).status == 204:
+                                made.remove("deleting " + gone)
+                except (OSError, EOFError, ValueError, json.JSONDecodeError):
+                    return
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for _ in range(3):
+                pool.submit(work)
+            until(lambda n=chance.randrange(1, 6): len(made) >= n, "some work")
+            victims = chance.choice([["server"], ["runner"], ["runner", "server"]])
+            runner = server.runner_pid()
+            if "runner" in victims and runner:
+                os.kill(runner, signal.SIGKILL)
+            if "server" in victims:
+                server.kill()
+            stop.set()
+        if server.proc.poll() is None:
+            server.stop()
+        maybe = {m.split()[1] for m in made if m.startswith("deleting ")}
+        alive |= {m for m in made if not m.startswith("deleting ")}
+        with Server(state=state, keep=True) as check:
+            there = {i["id"] for i in check.list(pageSize=200, state="Running")["items"]}
+            assert alive <= there, (turn, "lost", alive - there)
+            # more may live than were told of: an answer can be lost on its way
+            for sandbox in there:
+                assert check.run(sandbox, "echo yes") == "yes"
+                if sandbox not in alive or chance.random() < 0.5:
+                    assert check.delete(sandbox).status == 204
+                    alive.discard(sandbox)
+            assert maybe.isdisjoint(alive)
+            until(lambda: {n for n in leftovers(state)} == alive, "what is left to be theirs")
+    with Server(state=state) as last:
+        assert {i["id"] for i in last.list(pageSize=200, state="Running")["items"]} == alive
+    assert leftovers(state) == []
+    shutil.rmtree(state)
+
+
+@case
+def two_servers_live_side_by_side():
+    with Server() as one, Server() as two:
+        a, b = one.make(), two.make()
+        is_error(one.info(b), 404, "SANDBOX::NOT_FOUND")
+        one.delete(a)
+        assert two.run(b, "echo here") == "here"
+
+
+@case
+def two_servers_do_not_share_a_state():
+    with Server() as one:
+        try:
+            Server(state=one.state, stderr=-3)
+        except RuntimeError:
+            pass
+        else:
+            raise AssertionError("a second server started on the same state")
+        assert one.call("GET", "/health").status == 200
+
+
+@case
+def a_request_under_way_is_answered_before_the_end():
+    with Server() as server:
+        with server.connect() as s:
+            s.sendall(b"GET /hea")
+            assert server.call("GET", "/health").status == 200  # by now the server has read it
+            server.signal(signal.SIGTERM)
+            until(lambda: refuses_connections(server), "it to stop listening")
+            s.sendall(b"lth HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = s.recv(1000)
+            assert b"healthy" in answer and b"Connection: close" in answer, answer
+        assert server.wait() == 0
+
+
+def refuses_connections(server):
+    try:
+        server.connect().close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+failed = run_cases(sys.argv[1] if len(sys.argv) > 1 else None)
+sys.exit(1 if failed else 0)

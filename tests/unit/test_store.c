@@ -1,0 +1,332 @@
+/* The store: what was told to be written is there afterwards, in order, and an answer comes
+ * after. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util.h"
+#include "store/records.h"
+#include "store/schema.h"
+
+static struct {
+	struct io_loop loop;
+	struct store *store;
+	char dir[64];
+	char path[96];
+	unsigned answers;
+	int last_result;
+} t;
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	(void)snprintf(t.dir, sizeof(t.dir), "/tmp/osb-store-XXXXXX");
+	if (mkdtemp(t.dir) == NULL || io_loop_init(&t.loop, NULL) < 0)
+		return -1;
+	(void)snprintf(t.path, sizeof(t.path), "%s/db", t.dir);
+	return store_open(&t.loop, t.path, &t.store, NULL);
+}
+
+static void closed(void *ctx)
+{
+	(void)ctx;
+	t.store = NULL;
+}
+
+static void close_store(void)
+{
+	store_close(t.store, closed, NULL);
+	io_loop_run(&t.loop);
+	assert_null(t.store);
+}
+
+static void reopen(void)
+{
+	close_store();
+	assert_int_equal(store_open(&t.loop, t.path, &t.store, NULL), 0);
+}
+
+static int tear_down(void **state)
+{
+	static const char *const names[] = { "db", "db-wal", "db-shm" };
+
+	(void)state;
+	if (t.store != NULL)
+		close_store();
+	io_loop_free(&t.loop);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char path[128];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", t.dir, names[i]);
+		(void)unlink(path);
+	}
+	return rmdir(t.dir);
+}
+
+static char *text(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+static struct record sample(const char *id, int64_t created_us)
+{
+	return (struct record){
+		.id = text(id),
+		.state = text("Pending"),
+		.transition_us = created_us,
+		.created_us = created_us,
+		.expires_us = created_us + 60,
+		.image = text("host"),
+		.entrypoint = text("[\"true\"]"),
+		.metadata = text("{\"a\":\"b\"}"),
+		.limits = text("{}"),
+		.volumes = text("[]"),
+		.extensions = text("{}"),
+		.token = text("secret"),
+		.idle_s = 7,
+	};
+}
+
+static void answered(void *ctx, int result, const char *why)
+{
+	(void)ctx;
+	(void)why;
+	t.answers++;
+	t.last_result = result;
+}
+
+struct loaded {
+	struct record recs[8];
+	unsigned n;
+};
+
+static int load_one(void *ctx, struct record *rec, struct err *e)
+{
+	struct loaded *l = ctx;
+
+	(void)e;
+	l->recs[l->n++] = *rec;
+	*rec = (struct record){ 0 };
+	return 0;
+}
+
+static void forget(struct loaded *l)
+{
+	for (unsigned i = 0; i < l->n; i++)
+		record_clear(&l->recs[i]);
+	l->n = 0;
+}
+
+static void records_survive(void **state)
+{
+	struct loaded l = { 0 };
+	struct record a = sample("b-later", 2000), b = sample("a-sooner", 1000);
+
+	(void)state;
+	records_insert(t.store, &a, answered, NULL);
+	records_insert(t.store, &b, answered, NULL);
+	assert_int_equal(t.answers, 0); /* never from inside */
+	assert_int_equal(store_backlog(t.store), 2);
+	io_loop_run(&t.loop);
+	assert_int_equal(t.answers, 2);
+	assert_int_equal(store_backlog(t.store), 0);
+
+	a.state = text("Running");
+	a.reason = text("running");
+	a.boot_id = text("this one");
+	a.hidden = 1;
+	records_set_status(t.store, &a, answered, NULL);
+	records_set_expiry(t.store, "b-later", 99, answered, NULL);
+	records_set_metadata(t.store, "b-later", "{}", answered, NULL);
+	reopen(); /* finishes what was submitted */
+	assert_int_equal(t.answers, 5);
+
+	assert_int_equal(records_load(t.store, load_one, &l, NULL), 0);
+	assert_int_equal(l.n, 2);
+	assert_string_equal(l.recs[0].id, "a-sooner"); /* oldest first */
+	assert_string_equal(l.recs[0].state, "Pending");
+	assert_string_equal(l.recs[0].metadata, "{\"a\":\"b\"}");
+	assert_int_equal(l.recs[0].idle_s, 7);
+	assert_null(l.recs[0].reason);
+	assert_null(l.recs[0].os);
+	assert_string_equal(l.recs[1].state, "Running");
+	assert_string_equal(l.recs[1].boot_id, "this one");
+	assert_string_equal(l.recs[1].metadata, "{}");
+	assert_int_equal(l.recs[1].expires_us, 99);
+	assert_int_equal(l.recs[1].hidden, 1);
+	forget(&l);
+}
+
+static void a_failed_write_concerns_itself_alone(void **state)
+{
+	struct record a = sample("one", 1), twice = sample("one", 2), other = sample("two", 3);
+	struct loaded l = { 0 };
+
+	(void)state;
+	records_insert(t.store, &a, NULL, NULL);
+	records_insert(t.store, &twice, answered, NULL);
+	records_insert(t.store, &other, NULL, NULL);
+	reopen();
+	assert_int_equal(t.answers, 1);
+	assert_int_equal(t.last_result, -EEXIST);
+	assert_int_equal(records_load(t.store, load_one, &l, NULL), 0);
+	assert_int_equal(l.n, 2);
+	forget(&l);
+}
+
+static void deleted_records_take_their_events_along(void **state)
+{
+	struct record a = sample("one", 1);
+	struct loaded l = { 0 };
+
+	(void)state;
+	records_insert(t.store, &a, NULL, NULL);
+	records_add_event(t.store, "one", "state", "Pending");
+	records_delete(t.store, "one");
+	records_add_event(t.store, "one", "state", "too late"); /* of nobody: not kept */
+	reopen();
+	assert_int_equal(records_load(t.store, load_one, &l, NULL), 0);
+	assert_int_equal(l.n, 0);
+	{
+		struct db_stmt *s = db_stmt(store_db(t.store), "SELECT count(*) FROM events", NULL);
+
+		assert_int_equal(db_step(s, NULL), 1);
+		assert_int_equal(db_i64(s, 0), 0);
+		db_reset(s);
+	}
+}
+
+static void events_read(void *ctx, int result, const struct records_event *events, unsigned n)
+{
+	unsigned *want = ctx;
+
+	assert_int_equal(result, 0);
+	assert_int_equal(n, want[0]);
+	for (unsigned i = 0; i < n; i++) {
+		char words[16];
+
+		(void)snprintf(words, sizeof(words), "%u", want[1] + i);
+		assert_string_equal(events[i].message, words);
+	}
+	t.answers++;
+}
+
+static void the_latest_events_are_kept(void **state)
+{
+	struct record a = sample("one", 1), b = sample("two", 1);
+	unsigned few[2] = { 3, 297 }, all[2] = { RECORDS_MAX_EVENTS, 100 }, none[2] = { 1, 7 };
+
+	(void)state;
+	records_insert(t.store, &a, NULL, NULL);
+	records_insert(t.store, &b, NULL, NULL);
+	records_add_event(t.store, "two", "k", "7"); /* another's history is left alone */
+	for (unsigned i = 0; i < 300; i++) {
+		char words[16];
+
+		(void)snprintf(words, sizeof(words), "%u", i);
+		records_add_event(t.store, "one", "k", words);
+	}
+	records_read_events(t.store, "one", 3, events_read, few);
+	records_read_events(t.store, "one", 100000, events_read, all);
+	records_read_events(t.store, "two", 10, events_read, none);
+	io_loop_run(&t.loop);
+	assert_int_equal(t.answers, 3);
+}
+
+static int count_volume(void *ctx, const char *name, bool ephemeral)
+{
+	unsigned *seen = ctx;
+
+	if (strcmp(name, "kept") == 0)
+		assert_false(ephemeral);
+	else
+		assert_string_equal(name, "going");
+	(*seen)++;
+	return 0;
+}
+
+static void volumes_are_remembered_as_they_were_made(void **state)
+{
+	unsigned seen = 0;
+
+	(void)state;
+	records_add_volume(t.store, "kept", false, NULL, NULL);
+	records_add_volume(t.store, "kept", true, answered, NULL); /* the first word counts */
+	records_add_volume(t.store, "going", true, NULL, NULL);
+	records_add_volume(t.store, "gone", true, NULL, NULL);
+	records_delete_volume(t.store, "gone");
+	reopen();
+	assert_int_equal(t.last_result, 0);
+	assert_int_equal(records_load_volumes(t.store, count_volume, &seen, NULL), 0);
+	assert_int_equal(seen, 2);
+}
+
+static void nobody_else_may_read_or_share_it(void **state)
+{
+	struct store *second;
+	struct err e = ERR_INIT;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(t.path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(store_open(&t.loop, t.path, &second, &e), -EBUSY);
+	assert_non_null(strstr(e.msg, "another server"));
+}
+
+static void a_newer_file_is_refused(void **state)
+{
+	struct err e = ERR_INIT;
+	struct db *db;
+
+	(void)state;
+	close_store();
+	assert_int_equal(db_open(t.path, &db, NULL), 0);
+	assert_int_equal(db_exec(db, "PRAGMA user_version = 1000", NULL), 0);
+	db_close(db);
+	assert_int_equal(store_open(&t.loop, t.path, &t.store, &e), -ENOTSUP);
+	assert_non_null(strstr(e.msg, "1000"));
+	t.store = NULL;
+}
+
+static void rubbish_is_no_database(void **state)
+{
+	struct err e = ERR_INIT;
+	int fd;
+
+	(void)state;
+	close_store();
+	fd = open(t.path, O_WRONLY | O_TRUNC);
+	assert_true(write(fd, "this is not a database, but it is long enough", 45) == 45);
+	(void)close(fd);
+	assert_true(store_open(&t.loop, t.path, &t.store, &e) < 0);
+	assert_true(e.msg[0] != '\0');
+	t.store = NULL;
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(records_survive),
+		TEST(a_failed_write_concerns_itself_alone),
+		TEST(deleted_records_take_their_events_along),
+		TEST(the_latest_events_are_kept),
+		TEST(volumes_are_remembered_as_they_were_made),
+		TEST(nobody_else_may_read_or_share_it),
+		TEST(a_newer_file_is_refused),
+		TEST(rubbish_is_no_database),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
