@@ -131,7 +131,8 @@ struct driver_ops {
 		     struct driver_call *c);
 	/* clean up what no sandbox owns, when there is time */
 	void (*sweep)(struct driver *d, struct driver_call *c);
-	/* where its execd listens, as http_upstream takes it */
+	/* where its execd listens, as http_upstream takes it; a relative path is meant from the
+	 * state directory, which must be the working directory */
 	int (*execd_address)(struct driver *d, const char *id, char *out, size_t size);
 	bool (*is_up)(const struct driver *d);
 	/* Sandboxes live on. Calls under way end with -ECANCELED. */

@@ -52,6 +52,7 @@ static const struct http_route routes[] = {
 
 	{ H1_GET, "/v1/isolated/capabilities", isolated_capabilities, .doc = "isolation here" },
 	{ H1_POST, "/v1/isolated/session", isolated_create, .doc = "make an isolated session" },
+	{ H1_GET, "/v1/isolated/sessions", isolated_list, .doc = "all isolated sessions" },
 	{ H1_GET, "/v1/isolated/session/{sessionId}", isolated_get, .doc = "how it is doing" },
 	{ H1_DELETE, "/v1/isolated/session/{sessionId}", isolated_delete, .doc = "end it" },
 	{ H1_POST, "/v1/isolated/session/{sessionId}/run", isolated_run, .doc = "run code in it" },
@@ -60,7 +61,7 @@ static const struct http_route routes[] = {
 	{ HTTP_ANY, "/v1/isolated/session/{sessionId}/{path...}", isolated_files,
 	  .doc = "files of an isolated session" },
 
-	{ HTTP_ANY, "/proxy/{port}/{path...}", proxy_handle, .doc = "a port of this sandbox" },
+	{ HTTP_ANY, "/proxy/{path...}", proxy_handle, .doc = "a port of this sandbox" },
 };
 
 static const struct http_router router = { .routes = routes, .n_routes = ARRAY_LEN(routes) };

@@ -77,7 +77,7 @@ http_handler directories_list, directories_make, directories_delete;
 http_handler metrics_get, metrics_watch;
 http_handler pty_create, pty_get, pty_delete, pty_ws;
 http_handler proxy_handle;
-http_handler isolated_capabilities, isolated_create, isolated_get, isolated_delete, isolated_run,
-	isolated_diff, isolated_commit, isolated_files;
+http_handler isolated_capabilities, isolated_create, isolated_list, isolated_get, isolated_delete,
+	isolated_run, isolated_diff, isolated_commit, isolated_files;
 
 #endif

@@ -65,9 +65,9 @@ static bool mount_of(struct span text, const char *controller, struct span *ret_
 		type = span_cut(&line, ' ');
 		(void)span_cut(&line, ' ');
 		options = line;
-		if (controller[0] == '\0' ? !span_is(type, "cgroup2")
-					  : !span_is(type, "cgroup") ||
-						    !list_has(options, controller))
+		if (controller[0] == '\0'
+			    ? !span_is(type, "cgroup2")
+			    : !span_is(type, "cgroup") || !list_has(options, controller))
 			continue;
 		*ret_root = word[3];
 		*ret_point = word[4];
@@ -269,7 +269,8 @@ static void sample_cpu(const struct cgstat *c, struct cgstat_sample *s)
 
 	s->cpu_allowance = count_cpus();
 	climb(&c->cpu, look_quota, &s->cpu_allowance);
-	if (c->usage.v2 && cgstat_parse_key(read_in(c->usage.path, "cpu.stat", buf, sizeof(buf)), "usage_usec", &n)) {
+	if (c->usage.v2 && cgstat_parse_key(read_in(c->usage.path, "cpu.stat", buf, sizeof(buf)),
+					    "usage_usec", &n)) {
 		s->cpu_used_ns = n * 1000;
 	} else if (!c->usage.v2 && read_number(c->usage.path, "cpuacct.usage", &n)) {
 		s->cpu_used_ns = n;
@@ -287,7 +288,9 @@ static void sample_memory(const struct cgstat *c, struct cgstat_sample *s)
 	struct span text = read_text("/proc/meminfo", buf, sizeof(buf));
 
 	s->memory_total = cgstat_parse_key(text, "MemTotal", &kib) ? kib << 10 : 0;
-	s->memory_used = cgstat_parse_key(text, "MemAvailable", &kib) ? s->memory_total - MIN(kib << 10, s->memory_total) : 0;
+	s->memory_used = cgstat_parse_key(text, "MemAvailable", &kib)
+				 ? s->memory_total - MIN(kib << 10, s->memory_total)
+				 : 0;
 	if (!read_number(d->path, d->v2 ? "memory.current" : "memory.usage_in_bytes", &used))
 		return;
 	climb(d, look_limit, &s->memory_total);

@@ -10,6 +10,8 @@
 #include "base/map.h"
 #include "base/rand.h"
 #include "execd/command_api.h"
+#include "execd/env.h"
+#include "execd/simple.h"
 #include "sys/fsat.h"
 
 /* The kernel takes no longer argument; longer scripts go through a descriptor. */
@@ -115,7 +117,6 @@ static void on_finished(struct run *run)
 
 	record_end(c);
 	run_tell(run);
-	command_api_finished(c);
 }
 
 static void on_gone(struct run *run)
@@ -181,42 +182,63 @@ static int script_fd(struct span text)
 	return fd;
 }
 
+/* argv, path and descriptors of the shell that runs the command's text. */
+struct shell {
+	char *path;
+	char *argv[4];
+	int script_fd;
+};
+
+static void shell_prepare(struct execd *x, struct command *c, struct shell *sh)
+{
+	static char read_bash[] = "IFS= read -r -d '' -u 3; exec 3<&-; eval \"$REPLY\"";
+	static char read_sh[] = "REPLY=$(cat <&3); exec 3<&-; eval \"$REPLY\"";
+	static char bash[] = "bash", posix[] = "sh", option[] = "-c";
+	bool is_bash = false;
+
+	if (proc_shell(x, &sh->path, &is_bash, NULL) < 0)
+		sh->path = strdup("/bin/sh"); /* that it is missing is told like any failed start */
+	sh->argv[0] = is_bash ? bash : posix;
+	sh->argv[1] = option;
+	sh->argv[2] = c->text;
+	sh->argv[3] = NULL;
+	sh->script_fd = -EBADF;
+	if (strlen(c->text) > ARG_MAX_LEN) {
+		sh->script_fd = script_fd(span_str(c->text));
+		sh->argv[2] = is_bash ? read_bash : read_sh;
+	}
+}
+
 int command_start(struct execd *x, const struct command_request *q, struct http_req *r)
 {
-	static const char read_bash[] = "IFS= read -r -d '' -u 3; exec 3<&-; eval \"$REPLY\"";
-	static const char read_sh[] = "REPLY=$(cat <&3); exec 3<&-; eval \"$REPLY\"";
 	struct command *c = command_new(x->commands, q);
-	autofree char *shell = NULL;
-	autofd int script = -EBADF;
-	struct err e = ERR_INIT;
-	bool bash = false;
+	struct simple *simple = arena_alloc(&r->arena, sizeof(*simple));
+	struct shell sh = { .script_fd = -EBADF };
 	struct proc_spec spec = {
-		.envp = q->envp,
 		.cwd = q->cwd,
 		.ids = q->ids,
 		.fds = { -EBADF, -EBADF, -EBADF, -EBADF },
 		.n_fds = 3,
 	};
-	char *argv[4];
 
 	if (c == NULL)
 		return -ENOMEM;
 	events_open(&c->run->events, x, r, c->id);
-	if (proc_shell(x, &shell, &bash, &e) < 0)
-		shell = strdup("/bin/sh"); /* its absence is told like any other failed start */
-	argv[0] = (char *)(uintptr_t)(bash ? "bash" : "sh");
-	argv[1] = (char *)(uintptr_t) "-c";
-	argv[2] = c->text;
-	argv[3] = NULL;
-	if (q->text.len > ARG_MAX_LEN) {
-		script = script_fd(q->text);
-		spec.fds[3] = script;
-		spec.n_fds = 4;
-		argv[2] = (char *)(uintptr_t)(bash ? read_bash : read_sh);
+	/* another user may not be allowed what we are: the shell will say what happened */
+	if (q->ids == NULL && simple != NULL && simple_prepare(c->text, q->cwd, q->env, simple)) {
+		spec.path = sh.path = simple->path;
+		spec.argv = simple->argv;
+	} else {
+		shell_prepare(x, c, &sh);
+		spec.path = sh.path;
+		spec.argv = sh.argv;
+		spec.fds[3] = sh.script_fd;
+		spec.n_fds = sh.script_fd >= 0 ? 4 : 3;
 	}
-	spec.path = shell;
-	spec.argv = argv;
+	spec.envp = q->env->vars;
 	run_start(x, c->run, &spec);
+	fd_close(&sh.script_fd);
+	free(sh.path);
 	return 0;
 }
 

@@ -39,7 +39,7 @@ struct command {
 struct command_request {
 	struct span text;
 	const char *cwd; /* clean and absolute; NULL: execd's */
-	char *const *envp;
+	struct env *env; /* may get additions */
 	const struct user_ids *ids;
 	uint64_t timeout_ms;
 	bool background;

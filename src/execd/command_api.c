@@ -117,7 +117,7 @@ static void start(struct http_req *r, const struct question *q, struct env *env)
 		.text = span_str(q->command),
 		.timeout_ms = (uint64_t)q->timeout_ms,
 		.background = q->background,
-		.envp = env->vars,
+		.env = env,
 	};
 
 	if (!command_api_cwd(r, env, q->cwd, &cwd))
@@ -181,11 +181,6 @@ struct waiting {
 static void waiting_over(struct http_req *r)
 {
 	list_remove(&((struct waiting *)r->user)->link);
-}
-
-void command_api_finished(struct command *c)
-{
-	(void)c; /* the answer waits for the rest of the tree */
 }
 
 void command_api_gone(struct command *c)

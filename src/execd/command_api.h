@@ -4,8 +4,7 @@
 
 #include "execd/command.h"
 
-/* For requests that wait for the end of a command. */
-void command_api_finished(struct command *c);
+/* Nothing of it is left: answers those who wait for that. */
 void command_api_gone(struct command *c);
 
 /* A directory that a client named, looked up in the environment its process will have. *ret is

@@ -58,8 +58,8 @@ static int copy_by_hand(int in_fd, off_t offset, uint64_t len, int out_fd, struc
 static int copy_range(int in_fd, off_t offset, uint64_t len, int out_fd, struct err *e)
 {
 	while (len > 0) {
-		ssize_t n = copy_file_range(in_fd, &offset, out_fd, NULL,
-					    (size_t)MIN(len, GIB(1)), 0);
+		ssize_t n = copy_file_range(in_fd, &offset, out_fd, NULL, (size_t)MIN(len, GIB(1)),
+					    0);
 
 		if (n < 0 && errno == EINTR)
 			continue;

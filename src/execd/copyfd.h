@@ -9,8 +9,8 @@
 
 #define COPYFD_ALL UINT64_MAX
 
-/* `len` bytes from in_fd at `offset` to where out_fd stands; the file position of in_fd is not used.
- * COPYFD_ALL: up to the end, holes kept as holes. -EPIPE: in_fd has fewer. */
+/* `len` bytes from in_fd at `offset` to where out_fd stands; the file position of in_fd is not
+ * used. COPYFD_ALL: up to the end, holes kept as holes. -EPIPE: in_fd has fewer. */
 int copyfd(int in_fd, off_t offset, uint64_t len, int out_fd, struct err *e);
 
 int copyfd_write(int fd, const void *p, size_t len, struct err *e); /* all of it */

@@ -67,7 +67,7 @@ struct filejob_paths {
 	struct filejob_item {
 		const char *sent; /* as in the query, decoded */
 		const char *path; /* absolute */
-	} *items;
+	} * items;
 };
 bool filejob_query_paths(struct filejob *f, struct filejob_paths *ret);
 

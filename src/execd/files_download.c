@@ -1,8 +1,8 @@
 /* GET /files/download: a file, a range of its bytes, or some of its lines.
  *
  * A job opens the file. Small ones it reads at once, which also tells the true length of those that
- * lie about it (/proc, /sys); large ones leave by sendfile. A file that says it is small and does not
- * end is sent as it is read, in steps. */
+ * lie about it (/proc, /sys); large ones leave by sendfile. A file that says it is small and does
+ * not end is sent as it is read, in steps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -174,9 +174,9 @@ static void add_disposition(struct http_req *r, const char *path)
 		plain &= name.p[i] >= ' ' && name.p[i] <= '~' && name.p[i] != '"' &&
 			 name.p[i] != '\\' && name.p[i] != '%';
 	if (plain) {
-		http_header(r, "Content-Disposition",
-			    arena_printf(&r->arena, "attachment; filename=\"%.*s\"",
-					 SPAN_FMT(name)));
+		http_header(
+			r, "Content-Disposition",
+			arena_printf(&r->arena, "attachment; filename=\"%.*s\"", SPAN_FMT(name)));
 		return;
 	}
 	len = out != NULL ? url_encode(name, URL_KEEP_UNRESERVED, out, name.len * 3) : -ENOMEM;

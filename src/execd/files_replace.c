@@ -43,8 +43,7 @@ static void read_items(struct filejob *f, json_t *root, struct replacements *p)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach(root, key, v)
-	{
+	json_object_foreach (root, key, v) {
 		struct span old = SPAN_LIT(""), new = SPAN_LIT("");
 		struct err e = ERR_INIT;
 

@@ -27,6 +27,11 @@ void isolated_create(struct http_req *r)
 	unavailable(r);
 }
 
+void isolated_list(struct http_req *r)
+{
+	unavailable(r);
+}
+
 void isolated_get(struct http_req *r)
 {
 	unavailable(r);

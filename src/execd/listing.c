@@ -1,8 +1,8 @@
 /* GET /files/search and GET /directories/list: trees of any size as one JSON array.
  *
- * The walk is done in steps, each a job of its own that fills a bounded piece of the answer. The next
- * step begins when the client has taken enough of the last, so that neither memory nor a thread is
- * held by a slow reader. A short answer is one step and goes out with its length. */
+ * The walk is done in steps, each a job of its own that fills a bounded piece of the answer. The
+ * next step begins when the client has taken enough of the last, so that neither memory nor a
+ * thread is held by a slow reader. A short answer is one step and goes out with its length. */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "execd/api.h"
@@ -18,6 +21,7 @@
 #include "execd/proc.h"
 #include "execd/reaper.h"
 #include "execd/session.h"
+#include "execd/spawn.h"
 #include "execd/spec.h"
 
 extern char **environ;
@@ -174,6 +178,18 @@ static int set_up(struct execd *x, struct err *e)
 	return 0;
 }
 
+/* Most of the program was needed for starting, or is not needed yet. It is mapped from a file, so it
+ * comes back page by page as it is called; until then it counts for nobody. */
+static void unmap_idle_code(void)
+{
+	extern const char __executable_start[], etext[];
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)__executable_start & ~(page - 1);
+	uintptr_t to = (uintptr_t)etext & ~(page - 1);
+
+	(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon *d = &daemon_;
@@ -182,6 +198,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	int r;
 
+	spawn_warden_program(argc, argv);
 	switch (options_parse(argc, argv, environ, &x->opt, &level)) {
 	case OPTIONS_RUN:
 		break;
@@ -214,6 +231,7 @@ int main(int argc, char **argv)
 		return x->opt.entrypoint != NULL && r == -ENOENT ? 127 : 1;
 	}
 	io_timer_init(&x->loop, &d->timer, on_timer);
+	unmap_idle_code();
 	io_loop_run(&x->loop);
 	return d->exit_code;
 }

@@ -137,8 +137,7 @@ static void watch_timer_fired(struct io_timer *t)
 	measure(m);
 	write_json(m, true, &out);
 	(void)buf_add_str(&out, "\n\n");
-	list_for_each_safe(it, &m->watchers)
-	{
+	list_for_each_safe (it, &m->watchers) {
 		struct client *c = LIST_ENTRY(it, struct client, link);
 
 		if (!c->full)

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 
-/* Nothing is replaced: -EEXIST. Across file systems it is copied beside `dest`, written to disk, put
- * in place in one step, and only then removed at `src`. Missing parents of `dest` are made. */
+/* Nothing is replaced: -EEXIST. Across file systems it is copied beside `dest`, written to disk,
+ * put in place in one step, and only then removed at `src`. Missing parents of `dest` are made. */
 int move(const char *src, const char *dest, struct err *e);
 
 #endif

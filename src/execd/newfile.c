@@ -77,7 +77,8 @@ static int open_temp(struct newfile *n, mode_t mode)
 		return 0;
 	fd_close(&n->fd);
 	temp_name(n);
-	n->fd = openat(n->dir_fd, n->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	n->fd = openat(n->dir_fd, n->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		       mode);
 	if (n->fd >= 0)
 		return 0;
 	n->temp[0] = '\0';
@@ -101,7 +102,8 @@ int newfile_open(struct newfile *n, const char *path, bool hidden, struct err *e
 		n->exists = true;
 	}
 	name = path_base(full);
-	if (path_dir(dir, sizeof(dir), full) < 0 || !span_copy(span_str(name), n->name, sizeof(n->name)))
+	if (path_dir(dir, sizeof(dir), full) < 0 ||
+	    !span_copy(span_str(name), n->name, sizeof(n->name)))
 		return err_code(e, ENAMETOOLONG, "%s", path);
 	if (!path_is_name(span_str(name)))
 		return err_set(e, EISDIR, "path is a directory: %s", path);

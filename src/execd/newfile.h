@@ -1,9 +1,9 @@
 /* A file that appears whole or not at all.
  *
  * It is written under no name (O_TMPFILE) or a hidden one in the directory it is meant for, gets
- * its owner and mode there, and is then put in the place of what was there in one step: a reader sees
- * the old file or the new one, and whatever goes wrong before leaves the old one and nothing else. A
- * link at the path stays, and what it points to is replaced.
+ * its owner and mode there, and is then put in the place of what was there in one step: a reader
+ * sees the old file or the new one, and whatever goes wrong before leaves the old one and nothing
+ * else. A link at the path stays, and what it points to is replaced.
  *
  * Where that cannot be, because the path is a mount point of its own (as /etc/hosts in many
  * containers) or the directory takes no new files, the bytes are put aside and copied over the old
@@ -33,10 +33,10 @@ struct newfile {
 	char temp[32]; /* "": it has no name yet */
 };
 
-#define NEWFILE_INIT                                \
-	(struct newfile)                            \
-	{                                           \
-		.fd = -EBADF, .dir_fd = -EBADF      \
+#define NEWFILE_INIT                           \
+	(struct newfile)                       \
+	{                                      \
+		.fd = -EBADF, .dir_fd = -EBADF \
 	}
 
 /* Missing parents are made. `hidden`: nobody else may read it before the commit, which will set its

@@ -26,10 +26,10 @@ struct perm {
 	bool has_mode;
 };
 
-#define PERM_NONE                                      \
-	(struct perm)                                  \
-	{                                              \
-		.uid = (uid_t) - 1, .gid = (gid_t) - 1 \
+#define PERM_NONE                                  \
+	(struct perm)                              \
+	{                                          \
+		.uid = (uid_t)-1, .gid = (gid_t)-1 \
 	}
 
 /* Fields of `obj` (NULL: none). -EINVAL: not of their types. */

@@ -6,8 +6,7 @@ static void read_items(struct filejob *f, json_t *root, struct permjob *p)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach(root, key, v)
-	{
+	json_object_foreach (root, key, v) {
 		struct permjob_item *it = &p->items[p->n++];
 
 		if ((!json_is_null(v) && json_need_object(v, &e) < 0) ||

@@ -46,6 +46,7 @@ static void take_report(struct proc *p, const struct spawn_report *r)
 	case SPAWN_STARTED:
 		p->state = PROC_RUNNING;
 		p->leader = (pid_t)r->value;
+		p->warden = (pid_t)r->warden;
 		if (p->started != NULL)
 			p->started(p);
 		if (p->killing)
@@ -65,6 +66,7 @@ static void take_report(struct proc *p, const struct spawn_report *r)
 /* The pipe ended: no process is left, unless somebody killed the warden. */
 static void warden_ended(struct proc *p)
 {
+	p->warden = -1; /* its number may be another's soon */
 	if (p->state == PROC_STARTING)
 		start_failed(p, SPAWN_FORK, ECHILD);
 	else if (p->state == PROC_RUNNING)
@@ -90,27 +92,55 @@ static void on_ready(struct stream *s, unsigned events)
 		warden_ended(p);
 }
 
-int proc_start(struct execd *x, struct proc *p, const struct proc_spec *spec, struct err *e)
+static void reset(struct execd *x, struct proc *p)
 {
-	int fd, r;
-
 	p->x = x;
-	p->leader = -1;
+	p->warden = p->leader = -1;
 	p->state = PROC_STARTING;
 	p->pending_signal = 0;
 	p->killing = p->orphaned = false;
 	list_init(&p->link);
+}
+
+/* The descriptor is taken over. */
+static int listen_to(struct proc *p, int status_fd, struct err *e)
+{
+	int r = stream_open(&p->x->loop, &p->status, status_fd, &stream_plain_ops, on_ready, e);
+
+	if (r < 0)
+		return r;
+	stream_want(&p->status, STREAM_READABLE);
+	reaper_add(p->x, p);
+	return 0;
+}
+
+int proc_start(struct execd *x, struct proc *p, const struct proc_spec *spec, struct err *e)
+{
+	int fd, r;
+
+	reset(x, p);
 	r = spawn_warden(spec, &p->warden, &fd, e);
 	if (r < 0)
 		return r;
-	r = stream_open(&x->loop, &p->status, fd, &stream_plain_ops, on_ready, e);
-	if (r < 0) {
+	r = listen_to(p, fd, e);
+	if (r < 0)
 		(void)kill(p->warden, SIGKILL);
-		return r;
-	}
-	stream_want(&p->status, STREAM_READABLE);
+	return r;
+}
+
+int proc_adopt(struct execd *x, struct proc *p, int status_fd, struct err *e)
+{
+	reset(x, p);
+	return listen_to(p, status_fd, e);
+}
+
+void proc_adopt_child(struct execd *x, struct proc *p, pid_t pid)
+{
+	reset(x, p);
+	p->leader = pid;
+	p->state = PROC_RUNNING;
+	p->orphaned = true;
 	reaper_add(x, p);
-	return 0;
 }
 
 bool proc_reaped(struct proc *p, pid_t pid, int wait_status)

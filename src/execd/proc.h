@@ -44,6 +44,11 @@ struct proc {
 
 /* The callbacks and `user` are set by the caller. */
 int proc_start(struct execd *x, struct proc *p, const struct proc_spec *spec, struct err *e);
+/* A process whose warden is on its way and will report through this descriptor, which is taken over
+ * in any case. From here on it is as if proc_start() had started it. */
+int proc_adopt(struct execd *x, struct proc *p, int status_fd, struct err *e);
+/* A child of execd that has no warden, and no tree to be ended with it. */
+void proc_adopt_child(struct execd *x, struct proc *p, pid_t pid);
 /* To the leader's process group, or (tree) to each process of the tree. */
 void proc_signal(struct proc *p, int signum, bool tree);
 /* End all of it, for certain: descendants that left the session included. `gone` tells. */

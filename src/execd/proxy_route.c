@@ -75,8 +75,7 @@ static void shrink(struct port_proxy *all)
 {
 	struct port *oldest = NULL;
 
-	list_for_each(it, &all->ports)
-	{
+	list_for_each (it, &all->ports) {
 		struct port *p = LIST_ENTRY(it, struct port, link);
 
 		if (p->active == 0)
@@ -118,8 +117,7 @@ static struct port *port_of(struct execd *x, uint16_t number)
 
 	if (all == NULL)
 		return NULL;
-	list_for_each(it, &all->ports)
-	{
+	list_for_each (it, &all->ports) {
 		struct port *p = LIST_ENTRY(it, struct port, link);
 
 		if (p->number == number)
@@ -205,12 +203,11 @@ void proxy_handle(struct http_req *r)
 	/* "/proxy/44772/proxy/44772/..." is taken off in one go */
 	for (;;) {
 		if (!split_target(target, &text, &rest)) {
-			if (target.p == r->head->target.p) { /* a percent-escape in "proxy" */
-				http_refuse(r, 400, "the path is not written plainly");
+			if (target.p != r->head->target.p) {
+				serve_here(r, target);
 				return;
 			}
-			serve_here(r, target);
-			return;
+			text.len = 0; /* "/proxy" alone, or "proxy" with percent-escapes */
 		}
 		if (text.len == 0) {
 			http_reply(r, 400, API_TEXT_TYPE, SPAN_LIT("port is required"));

@@ -48,7 +48,7 @@ void pty_settle(struct pty *p)
 static void pty_forget(struct pty *p)
 {
 	(void)map_remove(&p->all->by_id, span_str(p->id));
-	list_for_each_safe(it, &p->runs)
+	list_for_each_safe (it, &p->runs)
 		proc_kill(&LIST_ENTRY(it, struct pty_run, link)->proc);
 	if (p->run == NULL || p->run->state == PTY_RUN_ENDED)
 		pty_client_close(p, 1000, "session deleted");

@@ -1,13 +1,13 @@
 /* Terminals: shells that outlive their clients.
  *
  * A session is made by POST /pty and keeps the last megabyte of output. The shell starts with the
- * first client; clients come and go, one at a time, by WebSocket, and see what they missed. Output is
- * read all the time: a client that does not keep up misses some and is told where it is, the shell
- * never waits.
+ * first client; clients come and go, one at a time, by WebSocket, and see what they missed. Output
+ * is read all the time: a client that does not keep up misses some and is told where it is, the
+ * shell never waits.
  *
  * When the shell has ended, whoever is attached is told, after all its output; if nobody was, the
- * next to come is. After that the next client starts a new shell in the same session; its `connected`
- * message then says "restarted".
+ * next to come is. After that the next client starts a new shell in the same session; its
+ * `connected` message then says "restarted".
  *
  * pty.c has the sessions and their routes, pty_run.c the shell, pty_ws.c the client. */
 #ifndef OSB_EXECD_PTY_H
@@ -38,7 +38,7 @@ struct pty_run {
 		struct pty_run *run;
 		bool open;
 		unsigned char channel;
-	} in, out, err; /* of a terminal `in` and `out` are the same, `err` is not used */
+	} in, out, err;   /* of a terminal `in` and `out` are the same, `err` is not used */
 	struct buf input; /* that the shell has not taken yet */
 	unsigned holds;   /* process and ends that still have to call back */
 };

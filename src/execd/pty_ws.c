@@ -1,5 +1,6 @@
 /* The client of a terminal. One place in the output is all that is kept of it: what lies behind is
- * sent as the connection takes it, and a client that was overtaken by the ring is told where it is. */
+ * sent as the connection takes it, and a client that was overtaken by the ring is told where it
+ * is. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,8 +228,7 @@ static void take_resize(struct pty_client *c, const json_t *v)
 
 	if (json_get_i64(v, "cols", JSON_MAY, &cols, NULL) > 0 &&
 	    json_get_i64(v, "rows", JSON_MAY, &rows, NULL) > 0 && cols > 0 && rows > 0)
-		pty_run_resize(c->pty->run, (unsigned)MIN(cols, 65535),
-			       (unsigned)MIN(rows, 65535));
+		pty_run_resize(c->pty->run, (unsigned)MIN(cols, 65535), (unsigned)MIN(rows, 65535));
 }
 
 static void take_signal(struct pty_client *c, const json_t *v)

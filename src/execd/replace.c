@@ -68,7 +68,7 @@ static int scan(struct replacer *s, bool at_end, struct err *e)
 	if (r < 0)
 		return r;
 	safe = at_end || s->len - from < s->old.len ? (at_end ? s->len : from)
-						     : s->len - (s->old.len - 1);
+						    : s->len - (s->old.len - 1);
 	r = keep(s, s->buf + from, safe - from, e);
 	memmove(s->buf, s->buf + safe, s->len - safe);
 	s->len -= safe;

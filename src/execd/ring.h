@@ -20,7 +20,7 @@ struct ring {
 	struct ring_run {
 		uint64_t at;
 		unsigned char channel;
-	} *runs;
+	} * runs;
 	size_t first_run, n_runs;
 };
 

@@ -149,8 +149,8 @@ static bool read_meta(struct sink *s, const json_t *v, struct sink_meta *ret,
 	struct err e = ERR_INIT;
 	struct perm_want want;
 
-	if (json_need_object(v, &e) < 0 ||
-	    json_get_span(v, "path", JSON_ANY_CASE, &path, &e) < 0 || perm_read(v, &want, &e) < 0)
+	if (json_need_object(v, &e) < 0 || json_get_span(v, "path", JSON_ANY_CASE, &path, &e) < 0 ||
+	    perm_read(v, &want, &e) < 0)
 		return fail(err, 400, API_INVALID_FILE_METADATA, "invalid metadata: %s", e.msg);
 	if (path.len == 0)
 		return fail(err, 400, API_INVALID_FILE_METADATA, "metadata path is empty");

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/span.h"
 #include "base/util.h"
 
 /* Another stack and memory that a suspended parent shares are beyond what the sanitizer follows. */
@@ -173,18 +174,35 @@ IN_CHILD static void report(int fd, enum spawn_kind kind, int stage, int value)
 	struct spawn_report r = { .kind = kind, .stage = (uint32_t)stage, .value = value };
 	ssize_t n;
 
+	if (kind == SPAWN_STARTED)
+		r.warden = (int32_t)syscall(SYS_getpid);
+
 	do
 		n = write(fd, &r, sizeof(r));
 	while (n < 0 && errno == EINTR);
+}
+
+IN_CHILD static void wait_for_all(pid_t leader, int status_fd)
+{
+	int status;
+	pid_t pid;
+
+	for (;;) {
+		pid = waitpid(-1, &status, 0);
+		if (pid < 0 && errno != EINTR)
+			_exit(0);
+		if (pid > 0 && pid == leader)
+			report(status_fd, SPAWN_EXITED, 0, status);
+	}
 }
 
 /* Signals stay blocked for good: nothing but SIGKILL ends a warden before its children have ended. */
 IN_CHILD static void warden_main(const struct proc_spec *spec, int status_fd)
 {
 	struct start start = { .spec = spec };
-	int keep[PROC_MAX_FDS + 1], status;
+	int keep[PROC_MAX_FDS + 1];
 	unsigned n_keep;
-	pid_t leader, pid;
+	pid_t leader;
 
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
 	(void)prctl(PR_SET_NAME, "execd-warden", 0UL, 0UL, 0UL);
@@ -196,13 +214,27 @@ IN_CHILD static void warden_main(const struct proc_spec *spec, int status_fd)
 	else
 		report(status_fd, SPAWN_STARTED, 0, (int)leader);
 	close_others(&status_fd, 1);
-	for (;;) {
-		pid = waitpid(-1, &status, 0);
-		if (pid < 0 && errno != EINTR)
-			_exit(0);
-		if (pid > 0 && pid == leader)
-			report(status_fd, SPAWN_EXITED, 0, status);
-	}
+	wait_for_all(leader, status_fd);
+}
+
+void spawn_warden_program(int argc, char **argv)
+{
+	uint64_t leader, fd;
+	sigset_t all;
+	int status_fd;
+
+	if (argc != 4 || strcmp(argv[1], SPAWN_WARDEN_OPTION) != 0 ||
+	    !span_u64(span_str(argv[2]), &leader) || leader > INT_MAX ||
+	    !span_u64(span_str(argv[3]), &fd) || fd > INT_MAX)
+		return;
+	status_fd = (int)fd;
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
+	(void)prctl(PR_SET_NAME, "execd-warden", 0UL, 0UL, 0UL);
+	close_others(&status_fd, 1);
+	report(status_fd, SPAWN_STARTED, 0, (int)leader);
+	wait_for_all((pid_t)leader, status_fd);
 }
 
 /* --- in execd --- */
@@ -249,7 +281,8 @@ int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_f
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
 	block_signals(&old);
-	pid = fork();
+	/* not libc's: nothing that libraries want done after a fork is of use to a warden */
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0)
 		warden_main(s, fds[1]);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);

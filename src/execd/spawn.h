@@ -35,7 +35,7 @@ struct spawn_report {
 	uint32_t kind;
 	uint32_t stage; /* of a failure */
 	int32_t value;  /* pid, errno, wait status */
-	uint32_t reserved;
+	int32_t warden; /* SPAWN_STARTED: who tells, if execd did not make it */
 };
 
 /* Words for a failure. Returns -error. */
@@ -49,5 +49,11 @@ int spawn_direct(const struct proc_spec *s, pid_t *ret, struct err *e);
 
 /* A warden, and below it the leader. Returns at once; *ret_status_fd has the reports. */
 int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_fd, struct err *e);
+
+/* The warden of a process that somebody else forked: a program of its own, "execd --warden-of PID
+ * FD", which that process's parent becomes by exec (see kernel_template.h). Does not return if it is
+ * asked for. */
+#define SPAWN_WARDEN_OPTION "--warden-of"
+void spawn_warden_program(int argc, char **argv);
 
 #endif

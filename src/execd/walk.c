@@ -104,9 +104,9 @@ static int fill(struct walk *w, struct walk_level *l)
 
 	w->path[l->path_len] = '\0';
 	/* the root may be a link, and "/" has no name of its own */
-	fd = open(w->path[0] != '\0' ? w->path : "/",
-		  O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK |
-			  (w->n_levels > 1 ? O_NOFOLLOW : 0));
+	fd = open(w->path[0] != '\0' ? w->path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+							      O_NONBLOCK |
+							      (w->n_levels > 1 ? O_NOFOLLOW : 0));
 	if (fd < 0)
 		return -errno;
 	dir = fdopendir(fd);

@@ -10,12 +10,41 @@
 #include "base/util.h"
 #include "sandbox/table.h"
 #include "sys/fsat.h"
+#include "sys/process.h"
 
 _Static_assert(0x10000000u / BLOCK_UIDS == TABLE_ROWS, "a block has a range for each row");
 
 uint32_t block_uid_base(unsigned block, unsigned n)
 {
 	return 0x70000000u + block * 0x10000000u + n * BLOCK_UIDS;
+}
+
+/* Does the instance with this state directory have a runner, or a sandbox that lives without one? */
+static bool in_use(const char *state_path)
+{
+	struct flock held = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	autofd int dir = -EBADF, lock = -EBADF;
+	struct table t;
+	bool alive = false;
+
+	dir = open(state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return false;
+	lock = openat(dir, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (lock >= 0 && (fcntl(lock, F_GETLK, &held) < 0 || held.l_type != F_UNLCK))
+		return true;
+	t.fd = openat(dir, "table", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	for (unsigned n = 0; !alive && t.fd >= 0 && n < TABLE_ROWS; n++) {
+		struct table_row row;
+		int fd = -EBADF;
+
+		if (table_read(&t, n, &row))
+			fd = process_open(row.pid, row.start_ticks);
+		alive = fd >= 0;
+		fd_close(&fd);
+	}
+	fd_close(&t.fd);
+	return alive;
 }
 
 int block_claim(const char *state_path, unsigned *ret_block, struct err *e)
@@ -43,8 +72,7 @@ int block_claim(const char *state_path, unsigned *ret_block, struct err *e)
 			*ret_block = i;
 			return 0;
 		}
-		/* an instance whose directory is gone has nothing left to keep */
-		if (spare < 0 && (n <= 0 || access(owner, F_OK) < 0))
+		if (spare < 0 && (n <= 0 || !in_use(owner)))
 			spare = (int)i;
 	}
 	if (spare < 0)

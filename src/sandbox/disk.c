@@ -1,5 +1,6 @@
 #include "sandbox/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -172,21 +173,97 @@ static int attach_loop(int file_fd, char *name, size_t name_size, struct err *e)
 	return err_set(e, EBUSY, "no loop device to be had");
 }
 
-/* The file is read and written past the page cache's second copy where the host can. */
-static int make_image(int box_fd, uint64_t bytes, int *ret_fd, struct err *e)
+/* ---- formatted once, copied from then on ---- */
+
+#define MAX_TEMPLATES 64
+
+/* Sizes are the clients' choice, so the store of templates starts anew when it gets too big. */
+static void bound_templates(int dir_fd)
 {
-	/* errors=panic is not an option for a host; there is no journal to replay */
-	static const struct mnt_opt opts[] = {
-		{ "errors", "remount-ro" }, { "discard", NULL }, { "noinit_itable", NULL }, { 0 }
-	};
-	autofd int file = -EBADF, loop = -EBADF, mount = -EBADF;
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *d;
+	unsigned n = 0;
+
+	if (dir == NULL) {
+		fd_close(&fd);
+		return;
+	}
+	while (readdir(dir) != NULL)
+		n++;
+	rewinddir(dir);
+	while (n > MAX_TEMPLATES && (d = readdir(dir)) != NULL)
+		(void)unlinkat(dir_fd, d->d_name, 0);
+	(void)closedir(dir);
+}
+
+static int open_template(int dir_fd, uint64_t bytes, int *ret_fd, struct err *e)
+{
+	autofd int fd = -EBADF;
 	char name[32];
 	int r;
 
-	file = openat(box_fd, "disk", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (file < 0 || ftruncate(file, (off_t)bytes) < 0)
+	(void)snprintf(name, sizeof(name), "%llu", (unsigned long long)bytes);
+	fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		bound_templates(dir_fd);
+		(void)unlinkat(dir_fd, "new", 0);
+		fd = openat(dir_fd, "new", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    0600);
+		if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+			return err_sys(e, "make a disk image");
+		r = run_mkfs(fd, e);
+		if (r < 0)
+			return r;
+		if (renameat(dir_fd, "new", dir_fd, name) < 0)
+			return err_sys(e, "name a disk image");
+	}
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* Only what has been written; the rest is a hole in both. */
+static int copy_sparse(int from, int to, uint64_t bytes, struct err *e)
+{
+	off_t at = 0;
+
+	if (ftruncate(to, (off_t)bytes) < 0)
 		return err_sys(e, "make a disk image");
-	r = run_mkfs(file, e);
+	for (;;) {
+		off_t data = lseek(from, at, SEEK_DATA), out;
+
+		if (data < 0)
+			return errno == ENXIO ? 0 : err_sys(e, "copy a disk image");
+		at = lseek(from, data, SEEK_HOLE);
+		if (at < 0)
+			return err_sys(e, "copy a disk image");
+		out = data;
+		while (data < at) {
+			ssize_t n = copy_file_range(from, &data, to, &out, (size_t)(at - data), 0);
+
+			if (n <= 0)
+				return err_sys(e, "copy a disk image");
+		}
+	}
+}
+
+static int make_image(const struct state *s, int box_fd, uint64_t bytes, int *ret_fd, struct err *e)
+{
+	/* a broken image is the tenant's loss, not the host's panic; there is no journal to replay */
+	static const struct mnt_opt opts[] = {
+		{ "errors", "remount-ro" }, { "discard", NULL }, { "noinit_itable", NULL }, { 0 }
+	};
+	autofd int from = -EBADF, file = -EBADF, loop = -EBADF, mount = -EBADF;
+	char name[32];
+	int r;
+
+	r = open_template(s->disks_fd, bytes, &from, e);
+	if (r < 0)
+		return r;
+	file = openat(box_fd, "disk", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (file < 0)
+		return err_sys(e, "make a disk image");
+	r = copy_sparse(from, file, bytes, e);
 	if (r < 0)
 		return r;
 	loop = attach_loop(file, name, sizeof(name), e);
@@ -214,7 +291,7 @@ int disk_make(const struct state *s, const char *id, uint64_t limit_bytes, enum 
 	if (box < 0)
 		return err_sys(e, "open the directory of '%s'", id);
 	if (limit_bytes != 0 && way == DISK_IMAGE)
-		return make_image(box, limit_bytes, ret_fd, e);
+		return make_image(s, box, limit_bytes, ret_fd, e);
 	if (limit_bytes != 0) {
 		r = set_quota(box, project, limit_bytes);
 		if (r == 0)

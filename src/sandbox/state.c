@@ -21,6 +21,7 @@ int state_open(struct state *s, const char *path, struct err *e)
 		{ "layers", 0755, &s->layers_fd },   { "volumes", 0755, &s->volumes_fd },
 		{ "sandboxes", 0700, &s->boxes_fd }, { "sock", 0711, &s->sock_fd },
 		{ "trash", 0700, &s->trash_fd },     { "host", 0755, &s->host_fd },
+		{ "disks", 0700, &s->disks_fd },
 	};
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int mnt;

@@ -5,6 +5,7 @@
  *	STATE/sandboxes/ID    one per sandbox: up/ and work/ (its writable layer), or disk
  *	STATE/sock/ID         where its execd listens
  *	STATE/trash/          trees on their way out
+ *	STATE/disks/BYTES     empty file systems of that size, to be copied (disk.h)
  *	STATE/host/           the tree of the `host` image, made anew at each start
  *	STATE/mnt/            an empty directory; what is mounted on it is seen by the runner only
  *	STATE/table           who lives (table.h); STATE/lock: one runner at a time */
@@ -18,7 +19,7 @@
 
 struct state {
 	char path[MSG_PATH_SIZE];
-	int dir_fd, layers_fd, volumes_fd, boxes_fd, sock_fd, trash_fd, host_fd;
+	int dir_fd, layers_fd, volumes_fd, boxes_fd, sock_fd, trash_fd, host_fd, disks_fd;
 	int lock_fd;
 
 	/* host paths that volumes and root file systems may come from */

@@ -295,7 +295,7 @@ int config_finish(struct config *c, struct err *e)
 	if (r < 0)
 		return r;
 	if (c->store_path[0] == '\0')
-		c->store_path = arena_printf(&c->arena, "%s/server.db", c->state_dir);
+		c->store_path = arena_printf(&c->arena, "%s/server/server.db", c->state_dir);
 	if (c->store_path == NULL)
 		return err_code(e, ENOMEM, "configuration");
 	if (strcmp(c->runtime, "native") != 0)

@@ -38,10 +38,12 @@ struct config {
 	int64_t max_creates;
 	int64_t max_sandboxes;
 	bool kill_on_exit;
+	const char *user;
 
 	const char *state_dir;
 	const char *store_path;
 	int64_t retention_s;
+	int64_t max_ended;
 
 	const char *log_level;
 	const char *log_format;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "server/rights.h"
+
 #define AT(member) offsetof(struct config, member)
 
 const struct config_option config_options[] = {
@@ -37,13 +39,19 @@ const struct config_option config_options[] = {
 	  "Delete all sandboxes when the server ends. Otherwise they live on and are found again "
 	  "by the next one." },
 
+	{ "server.user", CONFIG_STRING, AT(user), RIGHTS_DEFAULT_USER, 0, 0,
+	  "Whom a server that is started as root becomes, by name or number. Where there is no "
+	  "`opensandbox`, the number 61000 is taken; `root` stays root." },
+
 	{ "store.state_dir", CONFIG_STRING, AT(state_dir), "", 0, 0,
 	  "Everything that survives a restart lies below. Empty: `/var/lib/opensandbox` for root, "
 	  "`~/.opensandbox` for others." },
 	{ "store.path", CONFIG_STRING, AT(store_path), "", 0, 0,
-	  "The SQLite file. Empty: `server.db` in the state directory." },
+	  "The SQLite file. Empty: `server/server.db` in the state directory." },
 	{ "store.retention_seconds", CONFIG_INTEGER, AT(retention_s), "3600", 0, 2592000,
 	  "How long a sandbox that has ended can still be looked at." },
+	{ "store.max_ended", CONFIG_INTEGER, AT(max_ended), "1000", 1, 1000000,
+	  "How many of those are kept; the oldest go first." },
 
 	{ "log.level", CONFIG_STRING, AT(log_level), "info", 0, 0,
 	  "`error`, `warn`, `info` or `debug` (which has a line per request)." },

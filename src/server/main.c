@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -18,6 +17,7 @@
 #include "io/address.h"
 #include "server/api.h"
 #include "server/options.h"
+#include "server/rights.h"
 #include "server/server.h"
 
 #define DRAIN_MS 10000 /* how long running exchanges may take at the end */
@@ -25,6 +25,7 @@
 static struct server server;
 static struct io_signal on_term, on_int;
 static struct io_timer drain_timer;
+static struct keeper keeper = { -EBADF, -1 };
 
 /* --- the end: stop listening, finish, (end the sandboxes,) close the rest in turn --- */
 
@@ -210,17 +211,19 @@ static const char *beside(const char *configured, const char *name)
 	return configured[0] != '\0' ? configured : name;
 }
 
-static int start_driver(struct err *e)
+static int driver_options(struct native_options *ret, struct err *e)
 {
 	const struct config *c = &server.config;
 	unsigned n = c->allowed_host_paths.n, n_images = c->image_paths.n;
 	const char **allowed = arena_alloc(&server.config.arena,
 					   (n + n_images + 1) * sizeof(*allowed));
-	struct native_options opt = {
+
+	*ret = (struct native_options){
 		.state_dir = c->state_dir,
 		.runner_path = beside(c->runner_path, "opensandbox-runner"),
 		.runner_socket = c->runner_socket[0] != '\0' ? c->runner_socket : NULL,
 		.execd_path = beside(c->execd_path, "execd"),
+		.log_level = c->log_level,
 		.allowed_paths = allowed,
 		.dns = c->dns.items,
 		.n_dns = c->dns.n,
@@ -229,21 +232,16 @@ static int start_driver(struct err *e)
 		.ipv6 = c->ipv6,
 		.max_queue = (unsigned)(c->max_creates + c->max_sandboxes + 1024),
 	};
-	int r;
-
 	if (allowed == NULL)
 		return err_code(e, ENOMEM, "configuration");
 	for (unsigned i = 0; i < n; i++)
-		allowed[opt.n_allowed_paths++] = c->allowed_host_paths.items[i];
+		allowed[ret->n_allowed_paths++] = c->allowed_host_paths.items[i];
 	for (unsigned i = 0; i < n_images; i++)
-		allowed[opt.n_allowed_paths++] = c->image_paths.items[i];
+		allowed[ret->n_allowed_paths++] = c->image_paths.items[i];
 	/* for the sub-paths of named volumes */
-	allowed[opt.n_allowed_paths++] = arena_printf(&server.config.arena, "%s/volumes",
-						      c->state_dir);
-	r = native_new(&server.loop, &opt, &manager_driver_events, &server.manager, &server.driver,
-		       e);
-	server.manager.driver = server.driver;
-	return r;
+	allowed[ret->n_allowed_paths++] = arena_printf(&server.config.arena, "%s/volumes",
+						       c->state_dir);
+	return 0;
 }
 
 /* Every sandbox costs a few descriptors while it is talked to; take all we may have. */
@@ -257,26 +255,50 @@ static void raise_limits(void)
 	}
 }
 
+/* With whatever rights we were given; the last of it gives them up. */
+static int start_privileged(struct native_options *driver, int *ret_http_fd, struct err *e)
+{
+	const struct config *c = &server.config;
+	struct rights rights;
+	int r;
+
+	r = rights_find(c->user, &rights, e);
+	if (r >= 0)
+		r = rights_prepare(&rights, c->state_dir, e);
+	if (r >= 0)
+		r = driver_options(driver, e);
+	if (r >= 0)
+		r = bind_http(ret_http_fd, e);
+	if (r >= 0)
+		r = native_keeper(driver, &keeper, e);
+	if (r >= 0)
+		r = rights_drop(&rights, e);
+	/* sockets of sandboxes are named from here, see driver.h */
+	if (r >= 0 && chdir(c->state_dir) < 0)
+		r = err_sys(e, "go to '%s'", c->state_dir);
+	return r;
+}
+
 static int start(struct err *e)
 {
+	struct native_options driver;
 	int fd = -EBADF, r;
 
-	if (mkdir(server.config.state_dir, 0755) < 0 && errno != EEXIST)
-		return err_sys(e, "make '%s'", server.config.state_dir);
-	r = bind_http(&fd, e);
-	if (r < 0)
-		return r;
-	r = store_open(&server.loop, server.config.store_path, &server.store, e);
+	r = start_privileged(&driver, &fd, e);
+	if (r >= 0)
+		r = io_loop_init(&server.loop, e);
+	if (r >= 0)
+		r = store_open(&server.loop, server.config.store_path, &server.store, e);
 	if (r >= 0)
 		r = manager_init(&server.loop, &server.manager, &server.config, server.store, e);
-	if (r < 0) {
-		(void)close(fd);
-		return r;
+	if (r >= 0) {
+		server.manager.ready = on_ready;
+		r = native_new(&server.loop, &driver, &keeper, &manager_driver_events,
+			       &server.manager, &server.driver, e);
+		server.manager.driver = server.driver;
 	}
-	server.manager.ready = on_ready;
-	r = start_driver(e);
 	if (r < 0) {
-		(void)close(fd);
+		fd_close(&fd);
 		return r;
 	}
 	return start_http(fd, e);
@@ -308,8 +330,9 @@ int main(int argc, char **argv)
 	(void)umask(022);
 	raise_limits();
 	server.started_us = clock_mono_us();
-	if (io_loop_init(&server.loop, &e) < 0 || start(&e) < 0) {
+	if (start(&e) < 0) {
 		(void)fprintf(stderr, "opensandbox-server: %s\n", e.msg);
+		keeper_end(&keeper);
 		return 1;
 	}
 	io_timer_init(&server.loop, &drain_timer, drain_expired);
@@ -320,6 +343,7 @@ int main(int argc, char **argv)
 	}
 	io_loop_run(&server.loop);
 	io_loop_free(&server.loop);
+	keeper_end(&keeper); /* the runner has gone when this returns */
 	config_free(&server.config);
 	return server.exit_code;
 }

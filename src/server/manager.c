@@ -41,12 +41,25 @@ struct sandbox *manager_find(const struct manager *m, struct span id, bool hidde
 	return sb;
 }
 
+/* Those that have ended are kept to be looked at, but not without end. */
+static void remember_ended(struct sandbox *sb)
+{
+	struct manager *m = sb->manager;
+
+	list_push_back(&m->ended, &sb->ended_link);
+	m->n_ended++;
+	if (m->n_ended > (unsigned)m->config->max_ended)
+		manager_forget(LIST_ENTRY(m->ended.next, struct sandbox, ended_link));
+}
+
 int manager_add(struct manager *m, struct sandbox *sb)
 {
 	if (map_put(&m->by_id, span_str(sb->rec.id), sb, NULL) < 0)
 		return -ENOMEM;
 	list_push_front(&m->all, &sb->link);
-	if (!sandbox_ended(sb))
+	if (sandbox_ended(sb))
+		remember_ended(sb);
+	else
 		m->n_live++;
 	return 0;
 }
@@ -62,6 +75,8 @@ void manager_forget(struct sandbox *sb)
 	ttl_clear(&m->ttl, &sb->due);
 	(void)map_remove(&m->by_id, span_str(sb->rec.id));
 	list_remove(&sb->link);
+	list_remove(&sb->ended_link);
+	m->n_ended--;
 	records_delete(m->store, sb->rec.id);
 	sandbox_drop(sb);
 }
@@ -162,6 +177,7 @@ void manager_ended(struct sandbox *sb)
 		 { "message", why });
 	manager_schedule(sb);
 	sandbox_hold(sb);
+	remember_ended(sb);
 	manager_answer(&sb->waiters, sb, E_SANDBOX_NOT_FOUND, "the sandbox has ended");
 	manager_answer(&sb->enders, sb, E_OK, "");
 	sandbox_drop(sb);
@@ -320,6 +336,7 @@ int manager_init(struct io_loop *loop, struct manager *m, const struct config *c
 	m->generation = 1;
 	map_init(&m->by_id);
 	list_init(&m->all);
+	list_init(&m->ended);
 	r = volumes_init(loop, &m->volumes, config->state_dir, store, e);
 	if (r < 0)
 		return r;
@@ -353,6 +370,7 @@ void manager_close(struct manager *m, void (*closed)(struct manager *m))
 
 		gateway_close(sb);
 		list_remove(&sb->link);
+		list_remove(&sb->ended_link);
 		sb->forgotten = true;
 		sb->busy = false; /* the driver is closed: nothing is under way */
 		sandbox_drop(sb);

@@ -38,7 +38,9 @@ struct manager {
 	struct metrics metrics;
 	struct ttl ttl;
 	struct map by_id;
-	struct list all; /* the newest first */
+	struct list all;   /* the newest first */
+	struct list ended; /* those that can still be looked at, the oldest first */
+	unsigned n_ended;
 	unsigned n_live;
 	unsigned n_creating;
 	struct deadline_queue create_deadlines;

@@ -53,6 +53,7 @@ struct sandbox {
 	json_t *metadata;
 	struct manager *manager;
 	struct list link;      /* manager->all, the newest first */
+	struct list ended_link; /* manager->ended, the oldest first */
 	struct heap_entry due; /* the next thing time brings */
 
 	struct driver_call call; /* one operation of the runtime at a time */

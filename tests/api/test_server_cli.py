@@ -166,12 +166,14 @@ def a_tarball_becomes_an_image():
     rootfs = os.path.join(TOP, "image")
     for name in ("bin", "tmp", "etc", "dev", "proc", "sys"):
         os.makedirs(os.path.join(rootfs, name), exist_ok=True)
-    # the least that runs a command: a shell and the libraries it asks for
-    asked = subprocess.run(["ldd", os.path.realpath("/bin/sh")], stdout=subprocess.PIPE, text=True,
-                           check=True).stdout
-    for library in re.findall(r"(/\S+) \(0x", asked):
-        os.makedirs(rootfs + os.path.dirname(library), exist_ok=True)
-        shutil.copy(library, rootfs + library)
+    # the least that runs a command: a shell and the libraries it asks for (execd asks for some
+    # only when it was built with sanitizers)
+    for program in (os.path.realpath("/bin/sh"), os.path.join(BUILD, "execd")):
+        asked = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, check=False).stdout
+        for library in re.findall(r"(/\S+) \(0x", asked):
+            os.makedirs(rootfs + os.path.dirname(library), exist_ok=True)
+            shutil.copy(library, rootfs + library)
     shutil.copy(os.path.realpath("/bin/sh"), os.path.join(rootfs, "bin", "sh"))
     tarball = os.path.join(TOP, "image.tar")
     subprocess.run(["tar", "-C", rootfs, "-cf", tarball, "."], check=True)

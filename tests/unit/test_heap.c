@@ -35,7 +35,7 @@ static uint64_t next_random(uint64_t *seed)
 
 static void check(const struct heap *h, const struct heap_entry *entries, size_t n)
 {
-	const struct heap_entry *least = NULL;
+	const struct heap_entry *least = NULL, *top = heap_top(h);
 	size_t in = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -47,9 +47,9 @@ static void check(const struct heap *h, const struct heap_entry *entries, size_t
 			least = &entries[i];
 	}
 	assert_int_equal(in, h->n);
-	assert_true((heap_top(h) == NULL) == (least == NULL));
-	if (least != NULL)
-		assert_int_equal(heap_top(h)->key, least->key);
+	assert_true((top == NULL) == (least == NULL));
+	if (least != NULL && top != NULL)
+		assert_int_equal(top->key, least->key);
 }
 
 static void the_least_is_always_on_top(void **state)

@@ -22,9 +22,38 @@ static struct {
 	struct store *store;
 	char dir[64];
 	char path[96];
-	unsigned answers;
+	struct io_timer deadline; /* also what keeps the loop going */
+	unsigned answers, awaited;
 	int last_result;
 } t;
+
+static void too_late(struct io_timer *timer)
+{
+	(void)timer;
+	fail_msg("nothing happened for too long");
+}
+
+static void run_loop(void)
+{
+	io_timer_start(&t.deadline, 30000, 0);
+	io_loop_run(&t.loop);
+	io_timer_stop(&t.deadline);
+}
+
+/* Until so many answers have come in all. */
+static void await(unsigned answers)
+{
+	t.awaited = answers;
+	if (t.answers < answers)
+		run_loop();
+	assert_int_equal(t.answers, answers);
+}
+
+static void count_answer(void)
+{
+	if (++t.answers == t.awaited)
+		io_loop_stop(&t.loop);
+}
 
 static int set_up(void **state)
 {
@@ -33,6 +62,7 @@ static int set_up(void **state)
 	(void)snprintf(t.dir, sizeof(t.dir), "/tmp/osb-store-XXXXXX");
 	if (mkdtemp(t.dir) == NULL || io_loop_init(&t.loop, NULL) < 0)
 		return -1;
+	io_timer_init(&t.loop, &t.deadline, too_late);
 	(void)snprintf(t.path, sizeof(t.path), "%s/db", t.dir);
 	return store_open(&t.loop, t.path, &t.store, NULL);
 }
@@ -41,12 +71,13 @@ static void closed(void *ctx)
 {
 	(void)ctx;
 	t.store = NULL;
+	io_loop_stop(&t.loop);
 }
 
 static void close_store(void)
 {
 	store_close(t.store, closed, NULL);
-	io_loop_run(&t.loop);
+	run_loop();
 	assert_null(t.store);
 }
 
@@ -63,6 +94,7 @@ static int tear_down(void **state)
 	(void)state;
 	if (t.store != NULL)
 		close_store();
+	io_timer_close(&t.deadline, NULL);
 	io_loop_free(&t.loop);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[128];
@@ -101,8 +133,8 @@ static void answered(void *ctx, int result, const char *why)
 {
 	(void)ctx;
 	(void)why;
-	t.answers++;
 	t.last_result = result;
+	count_answer();
 }
 
 struct loaded {
@@ -137,8 +169,7 @@ static void records_survive(void **state)
 	records_insert(t.store, &b, answered, NULL);
 	assert_int_equal(t.answers, 0); /* never from inside */
 	assert_int_equal(store_backlog(t.store), 2);
-	io_loop_run(&t.loop);
-	assert_int_equal(t.answers, 2);
+	await(2);
 	assert_int_equal(store_backlog(t.store), 0);
 
 	a.state = text("Running");
@@ -218,7 +249,7 @@ static void events_read(void *ctx, int result, const struct records_event *event
 		(void)snprintf(words, sizeof(words), "%u", want[1] + i);
 		assert_string_equal(events[i].message, words);
 	}
-	t.answers++;
+	count_answer();
 }
 
 static void the_latest_events_are_kept(void **state)
@@ -239,8 +270,7 @@ static void the_latest_events_are_kept(void **state)
 	records_read_events(t.store, "one", 3, events_read, few);
 	records_read_events(t.store, "one", 100000, events_read, all);
 	records_read_events(t.store, "two", 10, events_read, none);
-	io_loop_run(&t.loop);
-	assert_int_equal(t.answers, 3);
+	await(3);
 }
 
 static int count_volume(void *ctx, const char *name, bool ephemeral)

@@ -1,16 +1,14 @@
 #include "driver/native/link.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "io/address.h"
+#include "driver/native/keeper.h"
 #include "sys/imsg.h"
 
-#define PATIENCE_MS    2000 /* with a runner whose connection is gone */
 #define FIRST_DELAY_MS 50
 #define MAX_DELAY_MS   5000
 #define MAX_PER_WAKE   64 /* packets read before others get their turn */
@@ -129,7 +127,7 @@ static void restart_if_ready(struct link *l)
 {
 	uint64_t delay_ms = 0;
 
-	if (l->stream_open || l->child_open || l->state != LINK_DOWN)
+	if (l->stream_open || l->state != LINK_DOWN)
 		return;
 	if (l->attempts > 0)
 		delay_ms = MIN((uint64_t)FIRST_DELAY_MS << MIN(l->attempts, 8u),
@@ -147,17 +145,11 @@ static void timer_closed(struct io_timer *t)
 
 static void close_if_ready(struct link *l)
 {
-	if (l->state != LINK_CLOSED || l->stream_open || l->child_open || l->closing > 0)
+	if (l->state != LINK_CLOSED || l->stream_open || l->closing > 0)
 		return;
 	l->closing++;
 	on_fail_turn(&l->fail_turn);
 	io_timer_close(&l->timer, timer_closed);
-}
-
-static void part_closed(struct link *l)
-{
-	restart_if_ready(l);
-	close_if_ready(l);
 }
 
 static void stream_gone(struct stream *s)
@@ -165,26 +157,8 @@ static void stream_gone(struct stream *s)
 	struct link *l = CONTAINER_OF(s, struct link, stream);
 
 	l->stream_open = false;
-	part_closed(l);
-}
-
-static void child_gone(struct child *c)
-{
-	struct link *l = CONTAINER_OF(c, struct link, child);
-
-	l->child_open = false;
-	part_closed(l);
-}
-
-static void child_exited(struct child *c, int code)
-{
-	struct link *l = CONTAINER_OF(c, struct link, child);
-	char why[80];
-
-	(void)snprintf(why, sizeof(why), "the runner ended with code %d", code);
-	if (l->state != LINK_CLOSED && l->state != LINK_DOWN)
-		broken(l, why);
-	child_close(c, child_gone);
+	restart_if_ready(l);
+	close_if_ready(l);
 }
 
 static void broken(struct link *l, const char *why)
@@ -201,9 +175,7 @@ static void broken(struct link *l, const char *why)
 		fail_queue(l, -EHOSTDOWN);
 	}
 	l->handlers->down(l, l->why);
-	if (l->child_open)
-		io_timer_start(&l->timer, PATIENCE_MS, 0);
-	part_closed(l);
+	restart_if_ready(l);
 }
 
 static void flush(struct link *l)
@@ -366,34 +338,6 @@ static void on_ready(struct stream *s, unsigned events)
 
 /* --- starting --- */
 
-static int start_child(struct link *l, int *ret_fd, struct err *e)
-{
-	int pair[2], r;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, "socket pair for the runner");
-	{
-		const int fds[] = { -1, STDERR_FILENO, STDERR_FILENO, pair[1] };
-		const struct child_options opt = {
-			.file = l->args[0],
-			.args = l->args,
-			.fds = fds,
-			.n_fds = ARRAY_LEN(fds),
-		};
-
-		r = child_start(l->loop, &l->child, &opt, child_exited, e);
-	}
-	l->child_open = true;
-	(void)close(pair[1]);
-	if (r < 0) {
-		(void)close(pair[0]);
-		child_close(&l->child, child_gone);
-		return r;
-	}
-	*ret_fd = pair[0];
-	return 0;
-}
-
 static int connect_socket(struct link *l, int *ret_fd, struct err *e)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -416,7 +360,7 @@ static void attempt(struct link *l)
 	int fd, r;
 
 	enter(l, LINK_STARTING);
-	r = l->args != NULL ? start_child(l, &fd, &e) : connect_socket(l, &fd, &e);
+	r = l->keeper_fd >= 0 ? keeper_runner(l->keeper_fd, &fd, &e) : connect_socket(l, &fd, &e);
 	if (r >= 0) {
 		r = stream_open(l->loop, &l->stream, fd, &stream_plain_ops, on_ready, &e);
 		l->stream_open = r >= 0;
@@ -431,9 +375,7 @@ static void on_timer(struct io_timer *t)
 {
 	struct link *l = CONTAINER_OF(t, struct link, timer);
 
-	if (l->child_open)
-		child_kill(&l->child, SIGKILL); /* it holds what its successor needs */
-	else if (l->state == LINK_DOWN && !l->stream_open)
+	if (l->state == LINK_DOWN && !l->stream_open)
 		attempt(l);
 }
 
@@ -499,7 +441,5 @@ void link_close(struct link *l, void (*closed)(struct link *l))
 		stream_close(&l->stream, stream_gone);
 	fail_sent(l, -ECANCELED);
 	fail_queue(l, -ECANCELED);
-	if (l->child_open) /* it leaves by itself now; not for ever is it waited for */
-		io_timer_start(&l->timer, PATIENCE_MS, 0);
 	close_if_ready(l);
 }

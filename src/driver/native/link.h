@@ -1,7 +1,7 @@
 /* The connection to the runner: packets out in order, answers matched to their questions, the
  * runner started anew when it dies.
  *
- * Theory of operation. DOWN -> STARTING (child process and socketpair, or a connect) -> HELLO ->
+ * Theory of operation. DOWN -> STARTING (a runner by the keeper, or a connect) -> HELLO ->
  * LIST -> UP. In UP, requests are sent as long as the socket takes them and wait in `queue`
  * otherwise. When the connection breaks, requests that were sent and not answered fail with
  * -ECONNRESET; those in line stay there for the next connection. If that one never gets as far as
@@ -12,7 +12,6 @@
 
 #include "base/map.h"
 #include "driver/driver.h"
-#include "io/child.h"
 #include "io/stream.h"
 #include "sandbox/msg.h"
 
@@ -49,9 +48,7 @@ struct link {
 	enum link_state state;
 	struct stream stream;
 	bool stream_open;
-	struct child child;
-	bool child_open;
-	struct io_timer timer; /* the next attempt, or patience with a runner that will not go */
+	struct io_timer timer; /* the next attempt */
 	struct io_defer fail_turn;
 	struct list queue;   /* driver_calls not yet sent */
 	struct list failing; /* to be failed at the end of the turn */
@@ -60,7 +57,7 @@ struct link {
 	unsigned max_calls;
 	uint64_t next_cookie;
 	unsigned attempts;       /* without getting UP */
-	const char *const *args; /* of the runner, NULL when it runs elsewhere */
+	int keeper_fd;     /* starts runners; -EBADF when one runs elsewhere */
 	const char *socket_path;
 	char why[256];
 	unsigned closing; /* handles on their way out */

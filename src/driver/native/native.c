@@ -18,8 +18,6 @@ struct native {
 	struct link link;
 	struct arena arena; /* options */
 	int execd_fd;       /* sealed memfd */
-	int sock_fd;        /* STATE/sock, O_PATH; -EBADF until the runner has made it */
-	char *sock_path;
 	char boot_id[sizeof(((struct msg_hello_reply *)0)->boot_id)];
 	char missing[sizeof(((struct msg_hello_reply *)0)->missing)];
 	unsigned features;
@@ -214,15 +212,12 @@ static void native_sweep(struct driver *d, struct driver_call *c)
 
 static int native_execd_address(struct driver *d, const char *id, char *out, size_t size)
 {
-	struct native *n = of(d);
 	int len;
 
-	if (n->sock_fd < 0)
-		n->sock_fd = open(n->sock_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (n->sock_fd < 0)
-		return -errno;
-	/* by descriptor: the state directory's path may be too long for a socket's address */
-	len = snprintf(out, size, "unix:/proc/self/fd/%d/%s", n->sock_fd, id);
+	(void)d;
+	/* relative to the state directory, where we are: its own path may be too long for the
+	 * address of a socket, and /proc/self/fd is closed to a process that gave up its rights */
+	len = snprintf(out, size, "unix:sock/%s", id);
 	return len < 0 || (size_t)len >= size ? -ENAMETOOLONG : 0;
 }
 
@@ -371,7 +366,6 @@ static const struct link_handlers handlers = {
 static void native_free(struct native *n)
 {
 	fd_close(&n->execd_fd);
-	fd_close(&n->sock_fd);
 	arena_free(&n->arena);
 	free(n);
 }
@@ -410,10 +404,10 @@ static const struct driver_ops native_ops = {
 };
 
 /* opensandbox-runner --fd 3 --state-dir DIR [--allow-path PATH]... */
-static const char *const *runner_args(struct native *n, const struct native_options *opt)
+static const char **runner_args(const struct native_options *opt)
 {
-	unsigned max = 7 + 2 * (opt->n_allowed_paths + opt->n_dns + opt->n_open_networks), at = 0;
-	const char **args = arena_zalloc(&n->arena, max * sizeof(*args));
+	unsigned max = 9 + 2 * (opt->n_allowed_paths + opt->n_dns + opt->n_open_networks), at = 0;
+	const char **args = calloc(max, sizeof(*args));
 	const struct {
 		const char *option;
 		const char *const *items;
@@ -426,23 +420,44 @@ static const char *const *runner_args(struct native *n, const struct native_opti
 
 	if (args == NULL)
 		return NULL;
-	args[at++] = arena_strdup(&n->arena, opt->runner_path);
+	args[at++] = opt->runner_path;
 	args[at++] = "--fd";
 	args[at++] = "3";
 	args[at++] = "--state-dir";
-	args[at++] = arena_strdup(&n->arena, opt->state_dir);
+	args[at++] = opt->state_dir;
+	args[at++] = "--log-level";
+	args[at++] = opt->log_level;
 	if (opt->ipv6)
 		args[at++] = "--ipv6";
 	for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
 		for (unsigned i = 0; i < lists[l].n; i++) {
 			args[at++] = lists[l].option;
-			args[at++] = arena_strdup(&n->arena, lists[l].items[i]);
+			args[at++] = lists[l].items[i];
 		}
 	}
 	return args;
 }
 
-int native_new(struct io_loop *loop, const struct native_options *opt,
+int native_keeper(const struct native_options *opt, struct keeper *ret, struct err *e)
+{
+	const char **args;
+	int r;
+
+	if (opt->runner_socket != NULL) {
+		*ret = (struct keeper){ -EBADF, -1 };
+		return 0;
+	}
+	if (access(opt->runner_path, X_OK) < 0)
+		return err_sys(e, "the runner '%s'", opt->runner_path);
+	args = runner_args(opt);
+	if (args == NULL)
+		return err_code(e, ENOMEM, "the runner's arguments");
+	r = keeper_start(args, ret, e); /* the other process has its own copy */
+	free(args);
+	return r;
+}
+
+int native_new(struct io_loop *loop, const struct native_options *opt, const struct keeper *keeper,
 	       const struct driver_events *events, void *ctx, struct driver **ret, struct err *e)
 {
 	autofd int execd_fd = -EBADF;
@@ -457,15 +472,12 @@ int native_new(struct io_loop *loop, const struct native_options *opt,
 		return err_code(e, ENOMEM, "driver");
 	n->driver = (struct driver){ &native_ops, events, ctx };
 	n->execd_fd = TAKE_FD(execd_fd);
-	n->sock_fd = -EBADF;
 	n->arena = ARENA_INIT(MIB(1));
-	n->sock_path = arena_printf(&n->arena, "%s/sock", opt->state_dir);
 	link_init(loop, &n->link, &handlers);
 	n->link.max_calls = opt->max_queue;
+	n->link.keeper_fd = keeper->fd;
 	if (opt->runner_socket != NULL)
 		n->link.socket_path = arena_strdup(&n->arena, opt->runner_socket);
-	else
-		n->link.args = runner_args(n, opt);
 	link_start(&n->link);
 	*ret = &n->driver;
 	return 0;

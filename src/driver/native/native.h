@@ -4,11 +4,13 @@
 #define OSB_DRIVER_NATIVE_NATIVE_H
 
 #include "driver/driver.h"
+#include "driver/native/keeper.h"
 
 struct native_options {
 	const char *state_dir;
 	const char *runner_path;   /* the program to start ... */
 	const char *runner_socket; /* ... or where it listens already */
+	const char *log_level;     /* of the runner */
 	const char *execd_path;    /* loaded once, given to every sandbox */
 	const char *const *allowed_paths;
 	unsigned n_allowed_paths;
@@ -20,8 +22,12 @@ struct native_options {
 	unsigned max_queue; /* operations waiting or under way; more fail with -EAGAIN */
 };
 
+/* Forks what starts the runner, unless one listens already (keeper.fd is negative then). To be called
+ * with one thread and with the rights that the runner needs. */
+int native_keeper(const struct native_options *opt, struct keeper *ret, struct err *e);
+
 /* Strings are copied. Starts at once; `up` of the events tells when it is ready. */
-int native_new(struct io_loop *loop, const struct native_options *opt,
+int native_new(struct io_loop *loop, const struct native_options *opt, const struct keeper *keeper,
 	       const struct driver_events *events, void *ctx, struct driver **ret, struct err *e);
 
 #endif

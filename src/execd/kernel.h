@@ -1,0 +1,97 @@
+/* A kernel: one process that runs cells of one language, one after the other, and keeps their state
+ * (kernels/PROTOCOL.md is what is spoken with it).
+ *
+ *	STARTING -> IDLE <-> BUSY
+ *	    \--------\---------\--> ENDING -> ENDED
+ *
+ * Its output comes by two pipes, everything else by the control socket. A frame is acted on when the
+ * bytes that lay in the pipes at its arrival have been passed on, so that the order is the cell's.
+ * What is printed while no cell runs is kept, the newest of it, and goes to the next one.
+ *
+ * The process is not trusted: a cell can write to every descriptor the driver has. What is no frame,
+ * or one out of turn, ends the kernel. However it ends, the owner is told once, with the words for
+ * it; then all that descended from it is ended as well, and the memory goes by itself. */
+#ifndef OSB_EXECD_KERNEL_H
+#define OSB_EXECD_KERNEL_H
+
+#include "codec/json.h"
+#include "execd/code_language.h"
+#include "execd/kernel_frames.h"
+#include "execd/proc.h"
+#include "execd/ring.h"
+
+/* Kept of what is printed between cells. */
+#define KERNEL_BETWEEN KIB(64)
+/* Until a kernel is ready. A first one may have to compile itself. */
+#define KERNEL_START_MS 120000
+
+struct kernel;
+
+/* To the owner. After `ended` it must not touch the kernel. */
+struct kernel_ops {
+	void (*ready)(struct kernel *k);
+	/* Output while a cell runs; whole characters as far as that is possible. */
+	void (*text)(struct kernel *k, const char *type, struct span text);
+	/* "display", "result" or "error" of the cell. */
+	void (*frame)(struct kernel *k, const char *op, const json_t *frame);
+	void (*done)(struct kernel *k, int64_t count);
+	void (*ended)(struct kernel *k, const char *words);
+	/* The owner cannot take more now; it calls kernel_resume() when it can. */
+	bool (*full)(struct kernel *k);
+};
+
+struct kernel_outlet {
+	struct kernel *kernel;
+	struct stream stream;
+	const char *type;
+	size_t left;  /* while draining: bytes still to be read */
+	char tail[4]; /* the beginning of a character */
+	unsigned char tail_len;
+	bool open;
+};
+
+struct kernel {
+	struct execd *x;
+	const struct code_language *lang;
+	const struct kernel_ops *ops; /* NULL: nobody is interested any more */
+	void *user;
+	struct proc proc;
+	struct stream control;
+	struct kernel_outlet outlets[2];
+	struct kernel_frames in;
+	struct buf out; /* frames that the kernel has not taken yet */
+	struct ring between;
+	struct io_timer timer; /* of the start, of an interrupt, of the end */
+	enum kernel_state {
+		KERNEL_STARTING,
+		KERNEL_IDLE,
+		KERNEL_BUSY,
+		KERNEL_ENDING,
+		KERNEL_ENDED
+	} state;
+	uint64_t oom_kills; /* before the cell */
+	int wait_status;
+	bool from_template; /* forked, not started */
+	bool control_open;
+	bool frame_waits; /* for the output before it */
+	bool exited, last_words, stepping;
+	unsigned holds;
+	char why[192]; /* we ended it, for this */
+};
+
+/* `env` is what env_for_process() gave; `cwd` is clean and absolute. With `template` false the
+ * kernel is a fresh process in any case. -ENOENT: the image lacks something, the words say what. */
+int kernel_start(struct execd *x, const struct code_language *lang, struct env *env,
+		 const char *cwd, bool template, const struct kernel_ops *ops, void *user,
+		 struct kernel **ret, struct err *e);
+
+/* An idle kernel gets a cell. -EMSGSIZE: it is too long; -EINVAL: it cannot be passed on. */
+int kernel_run(struct kernel *k, struct span code);
+/* Ask a busy kernel to stop its cell. If it has not after `grace_ms` (0: never), it is ended. */
+void kernel_interrupt(struct kernel *k, uint64_t grace_ms);
+/* The owner can take more. */
+void kernel_resume(struct kernel *k);
+/* End it and forget it: no callback is called any more. */
+void kernel_drop(struct kernel *k);
+
+#endif

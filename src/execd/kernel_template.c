@@ -1,0 +1,279 @@
+#include "execd/kernel_template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "codec/json.h"
+#include "execd/code_context.h"
+#include "execd/code_language.h"
+#include "execd/kernel_frames.h"
+#include "execd/spawn.h"
+#include "sys/fsat.h"
+
+#define SPAWN_FDS 5 /* control, 1, 2, the warden's report, execd's own program */
+
+struct kernel_template {
+	struct execd *x;
+	struct proc proc;
+	struct stream control;
+	struct kernel_frames in;
+	struct env env; /* it was started with */
+	char *path;
+	bool ready;
+	bool open; /* the control socket is */
+	unsigned holds;
+};
+
+static void release(struct kernel_template *t)
+{
+	if (--t->holds > 0)
+		return;
+	kernel_frames_free(&t->in);
+	env_free(&t->env);
+	free(t->path);
+	free(t);
+}
+
+static void control_closed(struct stream *s)
+{
+	release(CONTAINER_OF(s, struct kernel_template, control));
+}
+
+/* No more kernels from this one. It leaves when its socket closes; kernels live on. */
+static void retire(struct kernel_template *t)
+{
+	if (t->x->code->template == t)
+		t->x->code->template = NULL;
+	if (!t->open)
+		return;
+	t->open = false;
+	stream_close(&t->control, control_closed);
+	proc_kill(&t->proc);
+}
+
+static void on_exited(struct proc *p, int wait_status)
+{
+	(void)wait_status;
+	retire(CONTAINER_OF(p, struct kernel_template, proc));
+}
+
+static void on_gone(struct proc *p)
+{
+	release(CONTAINER_OF(p, struct kernel_template, proc));
+}
+
+/* The only frame it sends: it is ready, and perhaps what it could not import. */
+static bool take_frame(struct kernel_template *t, struct span body)
+{
+	AUTO(json_decref) json_t *frame = NULL;
+	const char *op = NULL, *failed = NULL;
+
+	if (json_parse(body, &json_default_limits, &frame, NULL) < 0 ||
+	    json_get_str(frame, "op", JSON_MUST, &op, NULL) < 0 || strcmp(op, "ready") != 0)
+		return false;
+	if (json_get_str(frame, "failed", JSON_MAY, &failed, NULL) > 0)
+		log_warn("modules to preload are not there", { "modules", failed });
+	t->ready = true;
+	return true;
+}
+
+static void control_ready(struct stream *s, unsigned events)
+{
+	struct kernel_template *t = CONTAINER_OF(s, struct kernel_template, control);
+	char *buf = t->x->loop.read_buf;
+	struct span body;
+	ssize_t n;
+	int r = -1;
+
+	(void)events;
+	n = stream_read(s, buf, KIB(4));
+	if (n == -EAGAIN)
+		return;
+	if (n > 0 && kernel_frames_add(&t->in, span_of(buf, (size_t)n)) == 0)
+		r = kernel_frames_first(&t->in, &body);
+	if (r > 0 && take_frame(t, body))
+		kernel_frames_drop(&t->in);
+	else if (r != 0)
+		retire(t);
+}
+
+/* --- starting one --- */
+
+static int exec_template(struct kernel_template *t, const struct code_language *python, int control,
+			 pid_t *ret, struct err *e)
+{
+	const struct kernel_program *driver = code_language_driver(python);
+	const char *argv[] = { "python3", python->argv[0], python->argv[1], NULL };
+	autofd int text = memfd_create("kernel", MFD_CLOEXEC);
+	struct proc_spec spec = {
+		.path = t->path,
+		.argv = (char *const *)(uintptr_t)argv,
+		.fds = { -EBADF, -EBADF, -EBADF, control, text },
+		.n_fds = 5,
+	};
+	AUTO(env_free) struct env *env = &(struct env){ 0 };
+	const char *preload = env_get(&t->env, SPAN_LIT(KERNEL_TEMPLATE_PRELOAD));
+
+	if (text < 0 || fsat_write_all(text, driver->text, driver->len) < 0 ||
+	    lseek(text, 0, SEEK_SET) != 0)
+		return err_sys(e, "driver of the kernel");
+	env_init(env);
+	if (env_add(env, t->env.vars) < 0 ||
+	    env_set(env, SPAN_LIT("OSB_KERNEL_TEMPLATE"), span_str(preload)) < 0)
+		return err_code(e, ENOMEM, "environment");
+	spec.envp = env->vars;
+	return spawn_direct(&spec, ret, e);
+}
+
+static int start(struct execd *x, const struct env *env, const char *path, struct err *e)
+{
+	struct kernel_template *t = calloc(1, sizeof(*t));
+	int fds[2] = { -EBADF, -EBADF }, r = 0;
+	pid_t pid;
+
+	if (t == NULL)
+		return err_code(e, ENOMEM, "template");
+	t->x = x;
+	t->path = strdup(path);
+	kernel_frames_init(&t->in);
+	env_init(&t->env);
+	t->holds = 1;
+	if (t->path == NULL || env_add(&t->env, env->vars) < 0)
+		r = err_code(e, ENOMEM, "template");
+	else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		r = err_sys(e, "socket pair");
+	if (r == 0)
+		r = exec_template(t, code_language_find(SPAN_LIT("python")), fds[1], &pid, e);
+	fd_close(&fds[1]);
+	if (r == 0) {
+		t->proc.exited = on_exited;
+		t->proc.gone = on_gone;
+		proc_adopt_child(x, &t->proc, pid);
+		t->holds++;
+		r = stream_open(&x->loop, &t->control, TAKE_FD(fds[0]), &stream_plain_ops,
+				control_ready, e);
+		if (r < 0)
+			proc_kill(&t->proc);
+	}
+	if (r < 0) {
+		fd_close(&fds[0]);
+		release(t);
+		return r;
+	}
+	t->open = true;
+	stream_want(&t->control, STREAM_READABLE);
+	x->code->template = t;
+	return 0;
+}
+
+/* The same variables, but for what tells kernels apart. */
+static bool same_env(const struct env *a, const struct env *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n; i++) {
+		struct span value = span_str(a->vars[i]), name = span_cut(&value, '=');
+		const char *other = env_get(b, name);
+
+		if (span_is(name, "OSB_KERNEL"))
+			continue;
+		if (other == NULL || !span_is(value, other))
+			return false;
+		n++;
+	}
+	return n == b->n - (env_get(b, SPAN_LIT("OSB_KERNEL")) != NULL);
+}
+
+static struct kernel_template *usable(struct execd *x, const struct env *env, const char *path)
+{
+	struct kernel_template *t = x->code->template;
+	struct err e = ERR_INIT;
+
+	if (t != NULL && (strcmp(t->path, path) != 0 || !same_env(&t->env, env))) {
+		retire(t);
+		t = NULL;
+	}
+	if (t == NULL && start(x, env, path, &e) < 0)
+		log_debug("no template", { "error", e.msg });
+	return t != NULL && t->ready ? t : NULL;
+}
+
+void kernel_template_warm(struct execd *x)
+{
+	AUTO(env_free) struct env *env = &(struct env){ 0 };
+	autofree char *path = NULL;
+
+	env_init(env);
+	if (env_for_process(x, env, NULL) == 0 &&
+	    code_language_locate(code_language_find(SPAN_LIT("python")), env, &path, NULL) == 0)
+		(void)usable(x, env, path);
+}
+
+/* --- forking a kernel --- */
+
+static int send_spawn(struct kernel_template *t, const char *language, const char *cwd,
+		      const int *fds)
+{
+	AUTO(buf_free) struct buf *body = &BUF_INIT(KIB(64));
+	AUTO(buf_free) struct buf *frame = &BUF_INIT(KIB(64) + KERNEL_FRAME_HEAD);
+	struct jw w = JW_INIT(body);
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(SPAWN_FDS * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov;
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.space),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	ssize_t n;
+
+	jw_object(&w);
+	jw_field_cstr(&w, "op", "spawn");
+	jw_field_cstr(&w, "language", language);
+	jw_field_cstr(&w, "cwd", cwd);
+	jw_end(&w);
+	if (buf_failed(body) || kernel_frames_put(frame, buf_span(body)) < 0)
+		return -EMSGSIZE;
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(SPAWN_FDS * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, SPAWN_FDS * sizeof(int));
+	iov = (struct iovec){ frame->data, frame->len };
+	n = sendmsg(t->control.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n == (ssize_t)frame->len)
+		return 0;
+	if (n >= 0) /* half a frame is none, and cannot be taken back */
+		retire(t);
+	return n < 0 ? -errno : -EAGAIN;
+}
+
+int kernel_template_spawn(struct execd *x, struct proc *p, const struct env *env, const char *path,
+			  const char *cwd, const int fds[3])
+{
+	struct kernel_template *t = usable(x, env, path);
+	autofd int self = -EBADF, ours = -EBADF, theirs = -EBADF;
+	int pipe_fds[2], r;
+
+	if (t == NULL)
+		return -EAGAIN;
+	self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (self < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return -errno;
+	ours = pipe_fds[0];
+	theirs = pipe_fds[1];
+	r = send_spawn(t, env_get(env, SPAN_LIT("OSB_KERNEL")), cwd,
+		       (int[]){ fds[0], fds[1], fds[2], theirs, self });
+	if (r < 0)
+		return r;
+	return proc_adopt(x, p, TAKE_FD(ours), NULL);
+}
