@@ -203,7 +203,7 @@ void code_contexts_delete(struct http_req *r)
 		struct code_context *c = LIST_ENTRY(it, struct code_context, link);
 
 		if (c->lang == lang)
-			code_context_delete(c);
+			code_context_end(c);
 	}
 	api_ok(r);
 }
@@ -232,12 +232,12 @@ void code_context_get(struct http_req *r)
 	api_json(r, 200, &body);
 }
 
-void code_context_remove(struct http_req *r)
+void code_context_delete(struct http_req *r)
 {
 	struct code_context *c = find(r);
 
 	if (c == NULL)
 		return;
-	code_context_delete(c);
+	code_context_end(c);
 	api_ok(r);
 }

@@ -149,7 +149,7 @@ static void on_ended(struct kernel *k, const char *words)
 		r->user = NULL;
 		api_errorf(r, 500, API_RUNTIME_ERROR,
 			   "error creating code context. the %s kernel: %s", c->lang->name, words);
-		code_context_delete(c);
+		code_context_end(c);
 		return;
 	}
 	(void)snprintf(c->lost, sizeof(c->lost), "%s", started ? words : "");
@@ -319,7 +319,7 @@ struct code_context *code_context_default(struct execd *x, const struct code_lan
 	return NULL;
 }
 
-void code_context_delete(struct code_context *c)
+void code_context_end(struct code_context *c)
 {
 	struct http_req *r = TAKE(c->asking);
 
@@ -379,7 +379,7 @@ static void asker_left(struct http_req *r)
 	if (c == NULL)
 		return;
 	c->asking = NULL;
-	code_context_delete(c);
+	code_context_end(c);
 }
 
 void code_context_answer(struct code_context *c, struct http_req *r)

@@ -59,7 +59,7 @@ void code_context_answer(struct code_context *c, struct http_req *r);
 /* Run a cell; the answer is the event stream, or a 500 if no kernel can be started. */
 void code_context_run(struct code_context *c, struct http_req *r, struct span code);
 /* End it with all that runs in it. */
-void code_context_delete(struct code_context *c);
+void code_context_end(struct code_context *c);
 
 /* For DELETE /code?id=: false if there is no such context; otherwise answered, now or when the run
  * has ended. */

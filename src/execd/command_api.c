@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "execd/api.h"
+#include "execd/code_context.h"
 #include "execd/env.h"
 #include "execd/session.h"
 
@@ -203,6 +204,8 @@ void command_interrupt(struct http_req *r)
 	if (id == NULL)
 		return;
 	c = command_find(x, span_str(id));
+	if (c == NULL && code_context_interrupt(x, span_str(id), r))
+		return;
 	if (c == NULL && session_end(x, span_str(id))) {
 		api_ok(r);
 		return;

@@ -168,9 +168,10 @@ static void ended(struct execd *x, int wait_status)
 
 	ep->pid = -1;
 	take_rest(ep);
-	logbuf_finish(&ep->log);
 	main_stop(x,
 		  WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status));
+	/* in this order: an answer that ends while the server is stopping is sent to its end */
+	logbuf_finish(&ep->log);
 }
 
 int entrypoint_start(struct execd *x, char *const *envp, struct err *e)

@@ -36,6 +36,8 @@ struct execd_options {
 	char *jupyter_token;
 	char *const *entrypoint; /* NULL: none */
 	uint64_t stop_grace_ms;
+	uint64_t interrupt_grace_ms; /* of cells */
+	const char *warm;            /* languages to have kernels ready for */
 };
 
 struct execd {

@@ -249,6 +249,7 @@ static void give_between(struct kernel *k)
 static void take_ready(struct kernel *k)
 {
 	io_timer_stop(&k->timer);
+	k->was_ready = true;
 	enter(k, KERNEL_IDLE);
 	if (k->ops != NULL)
 		k->ops->ready(k);

@@ -74,7 +74,7 @@ struct kernel {
 	bool from_template; /* forked, not started */
 	bool control_open;
 	bool frame_waits; /* for the output before it */
-	bool exited, last_words, stepping;
+	bool was_ready, exited, last_words, stepping;
 	unsigned holds;
 	char why[192]; /* we ended it, for this */
 };

@@ -13,9 +13,11 @@
 
 #include "base/log.h"
 #include "execd/api.h"
+#include "execd/code_context.h"
 #include "execd/command.h"
 #include "execd/entrypoint.h"
 #include "execd/events.h"
+#include "execd/kernel_template.h"
 #include "execd/oom.h"
 #include "execd/options.h"
 #include "execd/proc.h"
@@ -171,6 +173,8 @@ static int set_up(struct execd *x, struct err *e)
 		r = commands_setup(x, e);
 	if (r == 0)
 		r = sessions_setup(x, e);
+	if (r == 0)
+		r = code_contexts_setup(x, e);
 	if (r < 0)
 		return r;
 	events_setup(x);
@@ -231,6 +235,8 @@ int main(int argc, char **argv)
 		return x->opt.entrypoint != NULL && r == -ENOENT ? 127 : 1;
 	}
 	io_timer_init(&x->loop, &d->timer, on_timer);
+	if (strcmp(x->opt.warm, "python") == 0)
+		kernel_template_warm(x);
 	unmap_idle_code();
 	io_loop_run(&x->loop);
 	return d->exit_code;

@@ -20,6 +20,8 @@ enum option {
 	OPT_ENVS,
 	OPT_LOG_LEVEL,
 	OPT_STOP_GRACE,
+	OPT_WARM,
+	OPT_INTERRUPT_GRACE,
 	OPT_JUPYTER_HOST,
 	OPT_JUPYTER_TOKEN,
 	OPT_GRACEFUL,
@@ -43,6 +45,11 @@ static const struct {
 	[OPT_LOG_LEVEL] = { "log-level", "LEVEL", NULL, "error, warn, info, debug or 0 to 7 (6)" },
 	[OPT_STOP_GRACE] = { "stop-grace", "TIME", NULL,
 			     "between SIGTERM and SIGKILL for COMMAND (10s)" },
+	[OPT_WARM] = { "warm", "LANGUAGE", "EXECD_WARM",
+		       "have kernels of it at hand from the start: python, or none (none)" },
+	[OPT_INTERRUPT_GRACE] = { "interrupt-grace", "TIME", "EXECD_INTERRUPT_GRACE",
+				  "how long an interrupted cell may take before its kernel is "
+				  "killed (10s)" },
 	[OPT_JUPYTER_HOST] = { "jupyter-host", "URL", "JUPYTER_HOST", "server of code kernels" },
 	[OPT_JUPYTER_TOKEN] = { "jupyter-token", "TOKEN", "JUPYTER_TOKEN", "its token", true },
 	[OPT_GRACEFUL] = { "graceful-shutdown-timeout", "TIME", "EXECD_API_GRACE_SHUTDOWN",
@@ -118,6 +125,12 @@ static bool apply(enum option opt, const char *value, struct execd_options *ret,
 		return parse_level(value, ret_level);
 	case OPT_STOP_GRACE:
 		return clock_parse_duration(span_str(value), &ret->stop_grace_ms);
+	case OPT_WARM:
+		ret->warm = value;
+		return strcmp(value, "python") == 0 || strcmp(value, "none") == 0;
+	case OPT_INTERRUPT_GRACE:
+		return clock_parse_duration(span_str(value), &ret->interrupt_grace_ms) &&
+		       ret->interrupt_grace_ms > 0;
 	case OPT_JUPYTER_HOST:
 		ret->jupyter_host = value;
 		return true;
@@ -168,6 +181,8 @@ enum options_verdict options_parse(int argc, char **argv, char **env, struct exe
 		.listen_fd = -EBADF,
 		.spec_fd = -EBADF,
 		.stop_grace_ms = 10000,
+		.interrupt_grace_ms = 10000,
+		.warm = "none",
 	};
 	from_environment(env, ret, ret_level);
 	for (int i = 1; i < argc; i++) {

@@ -217,12 +217,12 @@ static int driver_options(struct native_options *ret, struct err *e)
 	unsigned n = c->allowed_host_paths.n, n_images = c->image_paths.n;
 	const char **allowed = arena_alloc(&server.config.arena,
 					   (n + n_images + 1) * sizeof(*allowed));
+	const char *execd = beside(c->execd_path, "execd");
 
 	*ret = (struct native_options){
 		.state_dir = c->state_dir,
 		.runner_path = beside(c->runner_path, "opensandbox-runner"),
 		.runner_socket = c->runner_socket[0] != '\0' ? c->runner_socket : NULL,
-		.execd_path = beside(c->execd_path, "execd"),
 		.log_level = c->log_level,
 		.allowed_paths = allowed,
 		.dns = c->dns.items,
@@ -234,6 +234,9 @@ static int driver_options(struct native_options *ret, struct err *e)
 	};
 	if (allowed == NULL)
 		return err_code(e, ENOMEM, "configuration");
+	ret->execd_fd = open(execd, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (ret->execd_fd < 0)
+		return err_sys(e, "open '%s'", execd);
 	for (unsigned i = 0; i < n; i++)
 		allowed[ret->n_allowed_paths++] = c->allowed_host_paths.items[i];
 	for (unsigned i = 0; i < n_images; i++)
@@ -281,7 +284,7 @@ static int start_privileged(struct native_options *driver, int *ret_http_fd, str
 
 static int start(struct err *e)
 {
-	struct native_options driver;
+	struct native_options driver = { .execd_fd = -EBADF };
 	int fd = -EBADF, r;
 
 	r = start_privileged(&driver, &fd, e);
@@ -297,6 +300,7 @@ static int start(struct err *e)
 			       &server.manager, &server.driver, e);
 		server.manager.driver = server.driver;
 	}
+	fd_close(&driver.execd_fd);
 	if (r < 0) {
 		fd_close(&fd);
 		return r;

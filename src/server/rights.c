@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -99,14 +100,23 @@ int rights_prepare(const struct rights *r, const char *state_dir, struct err *e)
 int rights_drop(const struct rights *r, struct err *e)
 {
 	const struct rlimit no_core = { 0, 0 };
+	uint64_t left = 0;
+	int q;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "no_new_privs");
 	if (!r->drop)
 		return 0;
 	(void)setrlimit(RLIMIT_CORE, &no_core); /* keys and tokens are in here */
+	/* first down to what the change itself takes, which it then takes away as well */
+	q = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID), e);
+	if (q < 0)
+		return q;
 	if (setgroups(0, NULL) < 0 || setresgid(r->gid, r->gid, r->gid) < 0 ||
 	    setresuid(r->uid, r->uid, r->uid) < 0)
 		return err_sys(e, "become user %u", r->uid);
-	return caps_limit(0, e);
+	q = caps_effective(&left);
+	if (q < 0 || left != 0)
+		return err_set(e, EPERM, "capabilities were kept that should have gone");
+	return 0;
 }

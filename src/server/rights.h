@@ -15,8 +15,8 @@ struct rights {
 	gid_t gid;
 };
 
-/* Who to become: a name, or a number. RIGHTS_FALLBACK_ID where there is no user of the default name,
- * so that nothing needs to be set up. "root" stays root. */
+/* Who to become: a name, or a number. RIGHTS_FALLBACK_ID where there is no user of the default
+ * name, so that nothing needs to be set up. "root" stays root. */
 #define RIGHTS_DEFAULT_USER "opensandbox"
 #define RIGHTS_FALLBACK_ID  61000
 int rights_find(const char *user, struct rights *ret, struct err *e);

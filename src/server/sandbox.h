@@ -52,9 +52,9 @@ struct sandbox {
 	enum sandbox_state state;
 	json_t *metadata;
 	struct manager *manager;
-	struct list link;      /* manager->all, the newest first */
+	struct list link;       /* manager->all, the newest first */
 	struct list ended_link; /* manager->ended, the oldest first */
-	struct heap_entry due; /* the next thing time brings */
+	struct heap_entry due;  /* the next thing time brings */
 
 	struct driver_call call; /* one operation of the runtime at a time */
 	bool busy;

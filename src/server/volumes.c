@@ -1,5 +1,6 @@
 #include "server/volumes.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,29 +77,52 @@ static void removal_done(struct job *j)
 	free(rm);
 }
 
-static void remove_tree(struct volumes *v, const char *name)
+#define GONE ".gone-" /* a dot first: no volume has such a name */
+
+static void start_removal(struct volumes *v, const char *name)
 {
 	struct removal *rm = calloc(1, sizeof(*rm));
-	char id[17];
 
 	if (rm == NULL)
 		return;
-	rand_hex(id, sizeof(id) / 2);
 	rm->volumes = v;
 	rm->dir_fd = v->dir_fd;
-	/* a dot first: no volume has such a name, and the next start removes what is left */
-	(void)snprintf(rm->name, sizeof(rm->name), ".gone-%s", id);
-	if (renameat(v->dir_fd, name, v->dir_fd, rm->name) < 0) {
-		log_warn("a volume could not be removed", { "name", name },
-			 { "error", strerrordesc_np(errno) });
-		free(rm);
-		return;
-	}
+	(void)snprintf(rm->name, sizeof(rm->name), "%s", name);
 	v->removals++;
 	if (job_start(v->loop, &rm->job, removal_work, removal_done, NULL) < 0) {
 		v->removals--;
 		free(rm);
 	}
+}
+
+static void remove_tree(struct volumes *v, const char *name)
+{
+	char id[17], gone[sizeof(GONE) + sizeof(id)];
+
+	rand_hex(id, sizeof(id) / 2);
+	(void)snprintf(gone, sizeof(gone), GONE "%s", id);
+	if (renameat(v->dir_fd, name, v->dir_fd, gone) < 0)
+		log_warn("a volume could not be removed", { "name", name },
+			 { "error", strerrordesc_np(errno) });
+	else
+		start_removal(v, gone);
+}
+
+/* What a former server did not get to. */
+static void remove_leftovers(struct volumes *v)
+{
+	int fd = openat(v->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (dir == NULL) {
+		fd_close(&fd);
+		return;
+	}
+	while ((entry = readdir(dir)) != NULL)
+		if (strncmp(entry->d_name, GONE, strlen(GONE)) == 0)
+			start_removal(v, entry->d_name);
+	(void)closedir(dir);
 }
 
 static void drop_if_unused(struct volumes *v, struct volume *vol)
@@ -211,6 +235,7 @@ void volumes_settle(struct volumes *v)
 
 	while ((vol = map_next(&v->by_name, &at, NULL)) != NULL)
 		drop_if_unused(v, vol);
+	remove_leftovers(v);
 }
 
 void volumes_free(struct volumes *v)

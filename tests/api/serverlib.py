@@ -26,6 +26,15 @@ def clean_env(**more):
     return {**env, "HOME": "/nonexistent", **more}
 
 
+def children(pid):
+    """Child processes; none if it is gone."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(child) for child in f.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 class Answer:
     def __init__(self, reply):
         self.status, self.reply, self.body = reply.status, reply, reply.body
@@ -113,15 +122,10 @@ class Server(Program):
         return a.json
 
     def runner_pid(self):
-        """The runner that this server has started."""
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-                    name, rest = f.read().rsplit(")", 1)
-                if "(opensandbox-run" in name and int(rest.split()[1]) == self.pid:
-                    return int(pid)
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+        """The runner of this server, a child of its keeper."""
+        for keeper in children(self.pid):
+            for runner in children(keeper):
+                return runner
         return None
 
     def kill(self):
@@ -145,5 +149,6 @@ def is_error(answer, status, code):
     assert answer.get("X-Request-ID"), answer.reply.fields
 
 
-__all__ = ["Answer", "BUILD", "KEEP", "Reader", "Server", "clean_env", "is_error", "json", "os",
+__all__ = ["Answer", "BUILD", "KEEP", "Reader", "Server", "children", "clean_env", "is_error",
+           "json", "os",
            "request", "shutil", "signal", "skip", "soon", "sys", "tempfile", "until"]

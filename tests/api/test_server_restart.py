@@ -66,7 +66,7 @@ def what_expires_while_nobody_looks_ends_at_the_next_start():
     with Server(state=state, keep=True) as first:
         sandbox = first.make(timeout=60)
         first.call("POST", f"/v1/sandboxes/{sandbox}/renew-expiration", {"expiresAt": soon(30)})
-    with sqlite3.connect(os.path.join(state, "server.db")) as db:
+    with sqlite3.connect(os.path.join(state, "server", "server.db")) as db:
         db.execute("UPDATE sandboxes SET expires_us = 1000000")
     db.close()
     with Server(state=state) as second:
@@ -84,7 +84,7 @@ def a_restart_of_the_host_is_told_as_such():
         pid = sandbox_pid(state, sandbox)
     # what the next kernel would find: the record, and nothing of the sandbox
     os.kill(pid, signal.SIGKILL)
-    with sqlite3.connect(os.path.join(state, "server.db")) as db:
+    with sqlite3.connect(os.path.join(state, "server", "server.db")) as db:
         assert db.execute("UPDATE sandboxes SET boot_id = 'another'").rowcount == 1
     db.close()
     os.unlink(os.path.join(state, "table"))
@@ -149,7 +149,7 @@ def a_sandbox_that_nobody_recorded_goes():
         sandbox = first.make()
         first.kill()
     for name in os.listdir(state):
-        if name.startswith("server.db"):
+        if name.startswith("server", "server.db"):
             os.unlink(os.path.join(state, name))
     with Server(state=state) as second:
         is_error(second.info(sandbox), 404, "SANDBOX::NOT_FOUND")

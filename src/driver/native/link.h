@@ -56,7 +56,7 @@ struct link {
 	unsigned n_calls;
 	unsigned max_calls;
 	uint64_t next_cookie;
-	unsigned attempts;       /* without getting UP */
+	unsigned attempts; /* without getting UP */
 	int keeper_fd;     /* starts runners; -EBADF when one runs elsewhere */
 	const char *socket_path;
 	char why[256];

@@ -48,23 +48,22 @@ static int memfd_sealed(const char *name, const void *data, size_t len, int *ret
 	return 0;
 }
 
-static int load_execd(const char *path, int *ret_fd, struct err *e)
+static int load_execd(int fd, int *ret_fd, struct err *e)
 {
-	autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	autofree char *data = NULL;
 	struct stat st;
 	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "open '%s'", path);
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at execd");
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (uint64_t)st.st_size > MAX_EXECD_BYTES)
-		return err_set(e, EINVAL, "'%s' is not a program", path);
+		return err_set(e, EINVAL, "execd is not a program");
 	data = malloc((size_t)st.st_size);
 	if (data == NULL)
-		return err_code(e, ENOMEM, "load '%s'", path);
+		return err_code(e, ENOMEM, "load execd");
 	r = fsat_read_all(fd, data, (size_t)st.st_size);
 	if (r < 0)
-		return err_code(e, r, "read '%s'", path);
+		return err_code(e, r, "read execd");
 	return memfd_sealed("execd", data, (size_t)st.st_size, ret_fd, e);
 }
 
@@ -464,7 +463,7 @@ int native_new(struct io_loop *loop, const struct native_options *opt, const str
 	struct native *n;
 	int r;
 
-	r = load_execd(opt->execd_path, &execd_fd, e);
+	r = load_execd(opt->execd_fd, &execd_fd, e);
 	if (r < 0)
 		return r;
 	n = calloc(1, sizeof(*n));

@@ -11,7 +11,8 @@ struct native_options {
 	const char *runner_path;   /* the program to start ... */
 	const char *runner_socket; /* ... or where it listens already */
 	const char *log_level;     /* of the runner */
-	const char *execd_path;    /* loaded once, given to every sandbox */
+	/* the program, read once and given to every sandbox; the caller's */
+	int execd_fd;
 	const char *const *allowed_paths;
 	unsigned n_allowed_paths;
 	const char *const *dns; /* nameservers of sandboxes; none: the host's */
@@ -22,8 +23,8 @@ struct native_options {
 	unsigned max_queue; /* operations waiting or under way; more fail with -EAGAIN */
 };
 
-/* Forks what starts the runner, unless one listens already (keeper.fd is negative then). To be called
- * with one thread and with the rights that the runner needs. */
+/* Forks what starts the runner, unless one listens already (keeper.fd is negative then). To be
+ * called with one thread and with the rights that the runner needs. */
 int native_keeper(const struct native_options *opt, struct keeper *ret, struct err *e);
 
 /* Strings are copied. Starts at once; `up` of the events tells when it is ready. */
