@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the kernels' drivers into a C file, so that execd carries them: images need nothing but the language.
 
-    bundle.py OUT.c NAME=FILE...        NAME=DIR makes one program of a directory of Python modules
+    bundle.py OUT.c OUT.d NAME=FILE...        python and go are directories
 """
 
 import os
@@ -16,36 +16,53 @@ sys.modules["osb_kernel"].main()
 '''
 
 # in the order of their needs
-PYTHON_MODULES = ("wire", "display", "magics", "shell", "ipython", "kernel")
+PYTHON_MODULES = ("wire", "streams", "display", "magics", "shell", "ipython", "sql", "kernel")
 
 
-def python_program(directory):
-    sources = []
-    for name in PYTHON_MODULES:
-        with open(os.path.join(directory, name + ".py"), encoding="utf-8") as source:
-            sources.append(("osb_" + name, source.read()))
-    return "SOURCES = " + repr(sources) + "\n" + LOADER
+def python_program(directory, read):
+    sources = [("osb_" + name, read(os.path.join(directory, name + ".py")).decode("utf-8"))
+               for name in PYTHON_MODULES]
+    return ("SOURCES = " + repr(sources) + "\n" + LOADER).encode("utf-8")
+
+
+def go_program(directory, read):
+    """A shell script that unpacks the Go sources and builds them."""
+    files = []
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(".go"):
+            place = "osb/osb.go" if name == "osb.go" else name  # a package of its own
+            text = read(os.path.join(directory, name)).decode("utf-8")
+            assert "OSB_END" not in text
+            files.append('cat >"$dir/%s" <<\'OSB_END\'\n%sOSB_END\n' % (place, text))
+    script = read(os.path.join(directory, "start.sh")).decode("utf-8")
+    return script.replace("#files\n", "".join(files)).encode("utf-8")
+
+
+PROGRAMS = {"python": python_program, "go": go_program}
 
 
 def main():
-    out, *entries = sys.argv[1:]
-    rows, blobs = [], []
+    out, depfile, *entries = sys.argv[1:]
+    rows, blobs, used = [], [], []
+
+    def read(path):
+        used.append(path)
+        with open(path, "rb") as source:
+            return source.read()
+
     for entry in entries:
         name, path = entry.split("=", 1)
-        if os.path.isdir(path):
-            data = python_program(path).encode("utf-8")
-        else:
-            with open(path, "rb") as source:
-                data = source.read()
+        data = PROGRAMS[name](path, read) if name in PROGRAMS else read(path)
         assert b"\0" not in data
-        symbol = "kernel_" + name.replace("-", "_").replace(".", "_")
         body = ",".join(str(byte) for byte in data)
-        blobs.append("static const unsigned char %s[] = {%s,0};" % (symbol, body))
-        rows.append('\t{ "%s", (const char *)%s, %d },' % (name, symbol, len(data)))
+        blobs.append("static const unsigned char kernel_%s[] = {%s,0};" % (name, body))
+        rows.append('\t{ "%s", (const char *)kernel_%s, %d },' % (name, name, len(data)))
     with open(out, "w", encoding="ascii") as file:
         file.write('#include "execd/kernels.h"\n\n' + "\n".join(blobs) +
                    "\n\nconst struct kernel_program kernel_programs[] = {\n" + "\n".join(rows) +
                    "\n\t{ 0, 0, 0 },\n};\n")
+    with open(depfile, "w", encoding="utf-8") as file:
+        file.write("%s: %s\n" % (out, " ".join(used)))
 
 
 main()

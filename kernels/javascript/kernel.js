@@ -1,95 +1,80 @@
 // The JavaScript and TypeScript kernel (see kernels/PROTOCOL.md), for Node 18 and newer.
 //
-// User code runs on the main thread. A worker thread reads the control socket and evaluates cells on the main
-// thread through the inspector: that gives what a person expects of a prompt (top-level await, let and const that
-// can be declared again, the value of the last expression) and lets the worker stop a cell that never returns.
+// Cells run on the main thread, through an inspector session with itself: that gives what a person expects of a
+// prompt (top-level await, let and const that can be declared again, the value of the last expression). A worker
+// thread reads the control socket, so that it can stop a cell that never returns.
+//
+// This text is the body of a function: on the main thread of (require, importer, source), in the worker of require.
 "use strict";
 
-const { Worker, isMainThread, parentPort, workerData } = require("node:worker_threads");
+const { Worker, isMainThread, parentPort } = require("node:worker_threads");
 const fs = require("node:fs");
+const path = require("node:path");
 
 const CONTROL_FD = 3;
 const MAX_TEXT = 1 << 20;
 const MAX_BINARY = 3 << 20;
+const OURS = /^ +at .*(node:(internal|inspector|events)|\(eval at <anonymous> \(\[eval\])/; // lines of a stack
+const KERNEL = "Symbol.for('osb.kernel')";
 
-if (isMainThread) main();
+if (isMainThread) main(importer, source);
 else worker();
 
-function main() {
-  const { createRequire } = require("node:module");
-  const path = require("node:path");
-  const util = require("node:util");
+// ---- the main thread: what cells find there, and values as MIME bundles ----
 
-  // SIGINT arrives as a frame as well, which the worker acts on; here it must only not kill.
-  process.on("SIGINT", () => {});
-  globalThis.require = createRequire(path.join(process.cwd(), "cell.js"));
+function main(importModule, text) {
+  const { createRequire } = require("node:module");
+  const inspector = require("node:inspector");
+  const util = require("node:util");
+  const file = path.join(process.cwd(), "cell.js");
+
+  process.on("SIGINT", () => {}); // a frame comes with it, which the worker acts on
+  try { fs.closeSync(4); } catch { /* it was closed */ }
+  globalThis.require = createRequire(file);
   globalThis.module = { exports: {} };
   globalThis.exports = globalThis.module.exports;
-  globalThis.__filename = path.join(process.cwd(), "cell.js");
+  globalThis.__filename = file;
   globalThis.__dirname = process.cwd();
 
-  const inspectValue = (value) =>
-    typeof value === "string" ? `'${value.replace(/\\/g, "\\\\").replace(/'/g, "\\'").replace(/\n/g, "\\n")}'`
-      : util.inspect(value, { depth: 4, maxArrayLength: 100, maxStringLength: 100000, breakLength: 100 });
-
+  const inspect = (value) => util.inspect(value, {
+    depth: 4, maxArrayLength: 200, maxStringLength: 100000, breakLength: 100 });
   const isBundle = (value) => value !== null && typeof value === "object" && !Array.isArray(value) &&
     Object.keys(value).length > 0 && Object.keys(value).every((key) => /^[a-z]+\/[\w.+-]+$/.test(key));
 
   function limited(data) {
     const out = {};
     for (const [mime, value] of Object.entries(data)) {
-      let text = Buffer.isBuffer(value) || value instanceof Uint8Array
-        ? Buffer.from(value).toString("base64")
+      let str = value instanceof Uint8Array ? Buffer.from(value).toString("base64")
         : typeof value === "string" ? value : JSON.stringify(value);
-      if (text === undefined) continue;
+      if (str === undefined) continue;
       const binary = mime.startsWith("image/") && mime !== "image/svg+xml";
-      if (text.length > (binary ? MAX_BINARY : MAX_TEXT)) {
+      if (str.length > (binary ? MAX_BINARY : MAX_TEXT)) {
         if (binary || !mime.startsWith("text/")) {
           out["text/plain"] ??= `(${mime} left out: too large)`;
           continue;
         }
-        text = text.slice(0, MAX_TEXT) + `\n... (cut: ${MAX_TEXT} of ${text.length} characters shown)`;
+        str = str.slice(0, MAX_TEXT) + `\n... (cut: ${MAX_TEXT} of ${str.length} characters shown)`;
       }
-      out[mime] = text;
+      out[mime] = str;
     }
     return out;
   }
 
   function bundle(value) {
     const offer = value?.[Symbol.for("Jupyter.display")] ?? value?.toMimeBundle;
-    const data = { "text/plain": inspectValue(value) };
+    const data = { "text/plain": inspect(value) };
     if (typeof offer === "function") Object.assign(data, offer.call(value, "text/html"));
     else if (typeof value?.toHtml === "function") data["text/html"] = String(value.toHtml());
     else if (isBundle(value)) return limited({ "text/plain": "", ...value });
     return limited(data);
   }
 
-  // `post` reaches the worker and from there execd; output has gone by then, pipes are written at once.
-  const thread = new Worker(__kernelSource(), { eval: true, workerData: { language: process.env.OSB_KERNEL } });
-  globalThis.display = (...values) => { for (const v of values) thread.postMessage({ op: "display", data: bundle(v) }); };
-  globalThis.display.html = (html) => globalThis.display({ "text/html": String(html) });
-  globalThis.display.png = (data) => globalThis.display({ "image/png": Buffer.from(data) });
-  Object.defineProperty(globalThis, Symbol.for("osb.kernel"), { value: { bundle } });
-  const timer = setInterval(() => {}, 1 << 30); // the loop lives as long as the worker wants it to
-  thread.on("exit", (code) => { clearInterval(timer); process.exit(code); });
-  // Failures outside any cell (a timer, a promise nobody awaits) are told, not fatal: the state would be lost.
-  const tell = (error) => { process.stderr.write(`Uncaught ${error?.stack ?? util.inspect(error)}\n`); };
-  process.on("uncaughtException", tell);
-  process.on("unhandledRejection", tell);
-}
-
-// This very program, for the worker: from -e, or from its file.
-function __kernelSource() {
-  return process.execArgv.includes("-e") ? process.execArgv[process.execArgv.indexOf("-e") + 1]
-    : fs.readFileSync(require.main?.filename ?? process.argv[1], "utf8");
-}
-
-function worker() {
-  const inspector = require("node:inspector");
-  const session = new inspector.Session();
-  session.connectToMainThread();
-  const call = (method, params) => new Promise((resolve, reject) =>
-    session.post(method, params, (error, result) => (error ? reject(error) : resolve(result))));
+  function describe(error) {
+    if (!(error instanceof Error)) return { ename: "Error", evalue: inspect(error), traceback: [`Uncaught ${inspect(error)}`] };
+    const stack = String(error.stack ?? error).split("\n").filter((line) => !OURS.test(line));
+    return { ename: String(error.name), evalue: String(error.message).slice(0, 65536),
+             traceback: stack.join("\n").slice(0, MAX_TEXT).split("\n") };
+  }
 
   const send = (frame) => {
     const data = Buffer.from(JSON.stringify(frame));
@@ -105,72 +90,115 @@ function worker() {
       }
     }
   };
-  parentPort.on("message", send);
+  globalThis.display = (...values) => { for (const v of values) send({ op: "display", data: bundle(v) }); };
+  globalThis.display.html = (html) => globalThis.display({ "text/html": String(html) });
+  globalThis.display.png = (data) => globalThis.display({ "image/png": Buffer.from(data) });
 
-  const typescript = workerData.language === "typescript" ? loadTypeScript() : null;
-  let count = 0;
-  let interrupted = false;
-  let running = false;
+  const session = new inspector.Session();
+  session.connect();
+  let count = 0, cell = 0; // the number of the one that runs, 0: none
+  const held = {}; // the value of a cell on its way to us
+  Object.defineProperty(globalThis, Symbol.for("osb.kernel"), {
+    value: Object.freeze({ hold: (v) => { held.value = v; }, importer: importModule }) });
 
-  async function run(code) {
-    count++;
-    interrupted = false;
-    running = true;
-    try {
-      const source = prepare(code, typescript);
-      const { result, exceptionDetails } = await call("Runtime.evaluate", {
-        expression: source, replMode: true, awaitPromise: true, userGesture: false, objectGroup: "cell",
-        contextId: undefined, allowUnsafeEvalBlockedByCSP: true,
-      });
-      if (exceptionDetails) await fail(exceptionDetails);
-      else if (result.type !== "undefined") await show(result);
-    } catch (error) {
-      send({ op: "error", ename: interrupted ? "KeyboardInterrupt" : error.name ?? "Error",
-             evalue: interrupted ? "interrupted" : String(error.message ?? error),
-             traceback: String(error.stack ?? error).split("\n") });
-    }
-    running = false;
-    await call("Runtime.releaseObjectGroup", { objectGroup: "cell" }).catch(() => {});
-    await call("Runtime.evaluate", { expression: "undefined" }).catch(() => {}); // its messages first
+  // A value of the inspector as itself.
+  function real(remote) {
+    if (!remote.objectId) return "value" in remote ? remote.value
+      : remote.unserializableValue?.endsWith("n") ? BigInt(remote.unserializableValue.slice(0, -1)) : Number(remote.unserializableValue);
+    delete held.value;
+    session.post("Runtime.callFunctionOn", { objectId: remote.objectId, functionDeclaration:
+      `function () { globalThis[${KERNEL}].hold(this); }` });
+    return typeof held.value === "object" && remote.type === "symbol" ? held.value.valueOf() : held.value;
+  }
+
+  function finish(number, frame) {
+    if (cell !== number) return; // it has been given up
+    cell = 0;
+    if (frame) send(frame);
+    session.post("Runtime.releaseObjectGroup", { objectGroup: "cell" });
     send({ op: "done", count });
   }
 
-  async function show(result) {
-    const { result: json, exceptionDetails } = await call("Runtime.callFunctionOn", {
-      functionDeclaration: `function (v) { return JSON.stringify(globalThis[Symbol.for("osb.kernel")].bundle(v)); }`,
-      arguments: [argument(result)], objectId: await globalId(), returnByValue: true,
-    });
-    const data = exceptionDetails ? { "text/plain": result.description ?? "" } : JSON.parse(json.value);
-    send({ op: "result", data, count });
+  const interrupted = { op: "error", ename: "KeyboardInterrupt", evalue: "interrupted", traceback: ["interrupted"] };
+
+  function outcome(error, answer) {
+    if (error && /terminated/.test(error.message)) return interrupted;
+    if (error) return { op: "error", ename: "Error", evalue: error.message, traceback: [error.message] };
+    if (answer.exceptionDetails) {
+      const { exception, text } = answer.exceptionDetails;
+      return { op: "error", ...(exception ? describe(real(exception)) : { ename: "Error", evalue: text, traceback: [text] }) };
+    }
+    if (answer.result.type === "undefined") return null;
+    return { op: "result", data: bundle(real(answer.result)), count };
   }
 
-  const argument = (r) => r.objectId ? { objectId: r.objectId }
-    : r.unserializableValue ? { unserializableValue: r.unserializableValue } : { value: r.value };
-
-  const globalId = async () =>
-    (await call("Runtime.evaluate", { expression: "globalThis", objectGroup: "cell" })).result.objectId;
-
-  async function fail(details) {
-    const e = details.exception ?? {};
-    if (interrupted) {
-      send({ op: "error", ename: "KeyboardInterrupt", evalue: "interrupted", traceback: ["interrupted"] });
+  function run(number, code) {
+    cell = number;
+    count++;
+    let expression;
+    try {
+      expression = prepare(code, typescript);
+    } catch (error) {
+      finish(number, { op: "error", ...describe(error) });
       return;
     }
-    const stack = e.description ?? String(e.value ?? details.text);
-    const name = e.className && e.subtype === "error" ? (/^([\w$]*(?:Error|Exception))\b/.exec(stack)?.[1] ?? e.className)
-      : e.type === "object" ? e.className : "Error";
-    const first = stack.split("\n")[0];
-    const value = e.subtype === "error" ? first.replace(/^[\w$. ]*?: /, "") : first;
-    send({ op: "error", ename: name, evalue: value.slice(0, 65536), traceback: stack.slice(0, MAX_TEXT).split("\n") });
+    session.post("Runtime.evaluate", { expression, replMode: true, awaitPromise: true, objectGroup: "cell" }, (error, answer) => {
+      let frame;
+      try {
+        frame = outcome(error, answer);
+      } catch (failure) { // a getter or an inspect function of the value
+        frame = { op: "error", ...describe(failure) };
+      }
+      finish(number, frame);
+    });
   }
+
+  const typescript = process.env.OSB_KERNEL === "typescript" ? loadTypeScript() : null;
+  const thread = new Worker(text, { eval: true });
+  thread.on("message", (message) => {
+    if (message.run !== undefined) run(message.number, message.run);
+    if (message.stop === undefined) return;
+    thread.postMessage({ stopped: message.stop }); // whatever it was doing, it does no longer
+    finish(message.stop, interrupted);
+  });
+  thread.on("exit", (code) => process.exit(code));
+  // Failures outside any cell (a timer, a promise nobody awaits) are told, not fatal: the state would be lost.
+  const tell = (error) => { process.stderr.write(`Uncaught ${error?.stack ?? inspect(error)}\n`); };
+  process.on("uncaughtException", tell);
+  process.on("unhandledRejection", tell);
+  send({ op: "ready", language: process.env.OSB_KERNEL, version: process.versions.node });
+}
+
+// ---- the worker: the control socket ----
+
+function worker() {
+  let number = 0, stopping = null;
+
+  // Ask the main thread to give the cell up. While that does not answer, it is running something: end that.
+  function stop() {
+    if (stopping?.number === number) return;
+    const inspector = require("node:inspector");
+    const session = new inspector.Session();
+    stopping = { number, session, connected: false };
+    parentPort.postMessage({ stop: number });
+    stopping.timer = setInterval(() => {
+      if (!stopping.connected) session.connectToMainThread();
+      stopping.connected = true;
+      session.post("Runtime.terminateExecution", () => {});
+    }, 50);
+  }
+
+  parentPort.on("message", (message) => {
+    if (!stopping || message.stopped !== stopping.number) return;
+    clearInterval(stopping.timer);
+    if (stopping.connected) stopping.session.disconnect();
+    stopping = null;
+  });
 
   function onFrame(frame) {
     if (frame.op === "exit") process.exit(0);
-    if (frame.op === "run") run(frame.code);
-    if (frame.op === "interrupt" && running) {
-      interrupted = true;
-      call("Runtime.terminateExecution").catch(() => {});
-    }
+    if (frame.op === "run") parentPort.postMessage({ run: frame.code, number: ++number });
+    if (frame.op === "interrupt") stop();
   }
 
   const { Socket } = require("node:net");
@@ -187,24 +215,96 @@ function worker() {
   });
   socket.on("close", () => process.exit(0));
   socket.on("error", () => process.exit(0));
-  send({ op: "ready", language: workerData.language, version: process.versions.node });
 }
 
-// Static imports cannot stand in a script; as awaited dynamic ones they can.
+// ---- cells as scripts ----
+
+// The code with the insides of strings, comments and regular expressions blanked out, so that what is left can be
+// searched. Same length.
+function blank(code) {
+  const out = code.split("");
+  const hide = (from, to) => { for (let i = from; i < to; i++) if (out[i] !== "\n") out[i] = "_"; };
+  const braces = []; // of template literals
+  let last = ""; // the last character that matters: may a "/" begin a regular expression?
+  for (let i = 0; i < code.length;) {
+    const c = code[i], two = code.slice(i, i + 2);
+    let end;
+    if (two === "//") {
+      end = code.indexOf("\n", i);
+      if (end < 0) end = code.length;
+      hide(i, end);
+    } else if (two === "/*") {
+      end = code.indexOf("*/", i + 2);
+      end = end < 0 ? code.length : end + 2;
+      hide(i, end);
+    } else if (c === "'" || c === '"') {
+      for (end = i + 1; end < code.length && code[end] !== c && code[end] !== "\n"; end++) if (code[end] === "\\") end++;
+      hide(i + 1, end++);
+      last = c;
+    } else if (c === "`" || (c === "}" && braces.length && braces[braces.length - 1] === 0)) {
+      if (c === "}") braces.pop();
+      for (end = i + 1; end < code.length && code[end] !== "`" && code.slice(end, end + 2) !== "${"; end++)
+        if (code[end] === "\\") end++;
+      hide(i + 1, Math.min(end, code.length));
+      if (code[end] === "$") { braces.push(0); end += 2; last = "{"; } else { end++; last = "`"; }
+    } else if (c === "/" && (last === "" || "(,=:[!&|?{};+-*%^~<>\n".includes(last))) {
+      let set = false;
+      for (end = i + 1; end < code.length && (set || code[end] !== "/") && code[end] !== "\n"; end++) {
+        if (code[end] === "\\") end++;
+        else if (code[end] === "[") set = true;
+        else if (code[end] === "]") set = false;
+      }
+      hide(i + 1, end++);
+      last = "/";
+    } else {
+      if (braces.length) {
+        if (c === "{") braces[braces.length - 1]++;
+        if (c === "}") braces[braces.length - 1]--;
+      }
+      if (!/\s/.test(c)) last = c;
+      end = i + 1;
+    }
+    i = end;
+  }
+  return out.join("");
+}
+
+// Replace what matches in code proper; `make` gets the match, as found in the original text.
+function rewrite(code, pattern, make) {
+  const mask = blank(code);
+  let out = "", at = 0;
+  for (const match of mask.matchAll(pattern)) {
+    const part = (name) => match.indices.groups[name] && code.slice(...match.indices.groups[name]);
+    out += code.slice(at, match.index) + make(part);
+    at = match.index + match[0].length;
+  }
+  return out + code.slice(at);
+}
+
+const IMPORTER = `globalThis[${KERNEL}].importer`;
+const BEGIN = "(?<=(?:^|[;\\n{}])\\s*)";
+const FROM = "(?<from>\"[^\"\\n]*\"|'[^'\\n]*')(?<rest>\\s*with\\s*\\{[^}]*\\})?[ \\t]*;?";
+const lines = (what) => "\n".repeat((what ?? "").split("\n").length - 1); // keep line numbers
+
+// Static imports cannot stand in a script; as awaited dynamic ones they can. Exports mean nothing in a cell.
 function prepare(code, typescript) {
-  if (typescript) code = typescript(code);
-  return code
-    .replace(/^[ \t]*import[ \t]+(["'])([^"'\n]+)\1[ \t]*;?[ \t]*$/gm, "await import($1$2$1);")
-    .replace(/^[ \t]*import[ \t]+([^;"'\n]+?)[ \t]+from[ \t]+(["'])([^"'\n]+)\2[ \t]*;?[ \t]*$/gm,
-      (_, what, quote, from) => importOf(what.trim(), `await import(${quote}${from}${quote})`))
-    .replace(/^[ \t]*export[ \t]+default[ \t]+/gm, "")
-    .replace(/^[ \t]*export[ \t]+(?=(async|function|class|const|let|var)\b)/gm, "");
+  code = rewrite(code, new RegExp(`${BEGIN}import\\s+type\\s+(?<what>[^;"'()]+?)\\s+from\\s*${FROM}`, "dg"),
+    (part) => `;${lines(part("what"))}`);
+  code = rewrite(code, new RegExp(`${BEGIN}import\\s*(?<what>[^;"'()]+?)\\s*from\\s*${FROM}`, "dg"),
+    (part) => `${importOf(part("what").trim(), `await ${IMPORTER}(${part("from")})`)}${lines(part("what"))}`);
+  code = rewrite(code, new RegExp(`${BEGIN}import\\s*${FROM}`, "dg"),
+    (part) => `void await ${IMPORTER}(${part("from")});`);
+  code = rewrite(code, /(?<before>(?:^|[^.\w$]))import(?<paren>\s*\()/dg, (part) => `${part("before")}${IMPORTER}${part("paren")}`);
+  code = rewrite(code, new RegExp(`${BEGIN}export\\s+default\\s+`, "dg"), () => "");
+  code = rewrite(code, new RegExp(`${BEGIN}export\\s+(?=(?:async|function|class|const|let|var|enum|interface|type|abstract)\\b)`, "dg"),
+    () => "");
+  return typescript ? typescript(code) : code;
 }
 
 function importOf(what, from) {
-  const whole = /^\*\s+as\s+([\w$]+)$/.exec(what);
+  const whole = /^\*\s*as\s+([\w$]+)$/.exec(what);
   if (whole) return `var ${whole[1]} = ${from};`;
-  const parts = /^(?:([\w$]+)\s*,?\s*)?(?:\*\s+as\s+([\w$]+)|\{([^}]*)\})?$/.exec(what);
+  const parts = /^(?:([\w$]+)\s*,?\s*)?(?:\*\s*as\s+([\w$]+)|\{([^}]*)\})?$/.exec(what);
   if (!parts) return `import ${what}`; // the engine's own words about it are the best
   const names = (parts[3] ?? "").split(",").map((n) => n.trim()).filter((n) => n && !/^type\s/.test(n))
     .map((n) => n.replace(/\s+as\s+/, ": "));
@@ -221,22 +321,25 @@ function loadTypeScript() {
     process.on("warning", () => {});
     return (code) => nodeModule.stripTypeScriptTypes(code, { mode: "transform" });
   }
-  const { execFileSync } = require("node:child_process");
-  const places = [process.cwd() + "/cell.js"];
-  try {
-    places.push(execFileSync("npm", ["root", "-g"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim() + "/x");
-  } catch { /* no npm in the image */ }
-  for (const place of places) {
-    for (const [name, make] of [
-      ["typescript", (ts) => (code) => ts.transpileModule(code, {
-        reportDiagnostics: false, compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022,
-          verbatimModuleSyntax: false, isolatedModules: true } }).outputText.replace(/^export \{\};\s*$/m, "")],
-      ["esbuild", (es) => (code) => es.transformSync(code, { loader: "ts", format: "esm" }).code],
-    ]) {
-      try {
-        return make(nodeModule.createRequire(place)(name));
-      } catch { /* the next one */ }
+  const makers = {
+    typescript: (ts) => (code) => ts.transpileModule(code, {
+      compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022, isolatedModules: true },
+    }).outputText.replace(/^export \{\};\s*$/m, ""),
+    esbuild: (es) => (code) => es.transformSync(code, { loader: "ts", target: "es2022" }).code,
+  };
+  const prefix = path.join(path.dirname(path.dirname(process.execPath)), "lib", "node_modules");
+  const places = [process.cwd(), ...(process.env.NODE_PATH ?? "").split(":"), prefix, "/usr/local/lib/node_modules",
+    "/usr/lib/node_modules", "/usr/share/nodejs"].filter(Boolean);
+  for (const [name, make] of Object.entries(makers)) {
+    for (const place of places) {
+      for (const wanted of [name, path.join(place, name)]) {
+        try {
+          return make(nodeModule.createRequire(path.join(place, "cell.js"))(wanted));
+        } catch { /* the next one */ }
+      }
     }
   }
-  return () => { throw new Error("TypeScript needs Node 22.13 or newer, or the typescript package in the image"); };
+  return () => {
+    throw new Error("TypeScript needs Node 22.13 or newer, or the typescript or esbuild package, which this image has not");
+  };
 }

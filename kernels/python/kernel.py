@@ -10,44 +10,11 @@ import sys
 
 import osb_ipython
 import osb_shell
+import osb_sql
+import osb_streams
 import osb_wire
 
-
-def open_streams():
-    """Text streams on 1 and 2 that pass everything on at once, and copies to repair them from."""
-    for fd, name in ((1, "stdout"), (2, "stderr")):
-        raw = open(fd, "wb", buffering=0, closefd=False)
-        import io
-        stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace",
-                                  write_through=True)
-        stream.mode = "w"
-        setattr(sys, name, stream)
-        setattr(sys, "__%s__" % name, stream)
-
-
-class Streams:
-    """A cell may close or redirect 1 and 2; the next one starts with the real ones."""
-
-    def __init__(self):
-        import fcntl
-        self.kept = {fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 210) for fd in (1, 2)}
-        self.stdout, self.stderr = sys.stdout, sys.stderr
-
-    def repair(self):
-        for fd, kept in self.kept.items():
-            try:
-                if os.path.sameopenfile(fd, kept):
-                    continue
-            except OSError:
-                pass
-            try:
-                os.dup2(kept, fd)
-            except OSError:
-                pass
-        sys.stdout, sys.stderr = self.stdout, self.stderr
-        if self.stdout.closed or self.stderr.closed:
-            open_streams()
-            self.stdout, self.stderr = sys.stdout, sys.stderr
+VERSION = "%d.%d.%d" % sys.version_info[:3]
 
 
 def new_shell(wire):
@@ -59,40 +26,50 @@ def new_shell(wire):
     return osb_shell.Shell(wire)
 
 
-VERSION = "%d.%d.%d" % sys.version_info[:3]
+def run_cell(wire, shell, streams, code):
+    """One cell; whatever it has left of handlers and streams, an interrupt and output must work."""
+    streams.repair()
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        shell.run("raise KeyboardInterrupt" if wire.interrupted() else code)
+    except KeyboardInterrupt:  # it came a moment too late
+        pass
 
 
 def serve(wire, shell):
     """Cells until execd closes the socket."""
     shell.attach(wire)
-    streams = Streams()
+    streams = osb_streams.Keeper()
     shell.display.install_backend()
-    sys.path.insert(0, "")
-    wire.send(op="ready", language="python", version=VERSION)
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    wire.send(op="ready", language=os.environ.get("OSB_KERNEL", "python"), version=VERSION)
     main_pid = os.getpid()
     while True:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # between cells there is nothing to interrupt
-        frame = wire.receive()
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # between cells there is nothing to interrupt
+            frame = wire.receive()
+        except KeyboardInterrupt:  # at the very moment when the cell had ended
+            continue
         if frame is None or frame.get("op") == "exit":
             break
         if frame.get("op") != "run":
             continue
-        streams.repair()
-        try:
-            # whatever handler the last cell has left: an interrupt must work
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            shell.run(frame["code"])
-        except KeyboardInterrupt:  # it came a moment too late
-            pass
+        run_cell(wire, shell, streams, frame["code"])
         if os.getpid() != main_pid:
             os._exit(0)  # a child forked by the cell ends with it
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        except KeyboardInterrupt:
+            pass
         shell.display.flush()
         wire.send(op="done", count=shell.count)
-    sys.stdout.flush()
     os._exit(0)  # no waiting for threads that a cell has left
 
 
-def become_kernel(fds, cwd):
+def become_kernel(fds, frame):
     """In the forked child: take the place of a freshly started kernel."""
     os.setsid()
     control, out, err = fds
@@ -101,71 +78,81 @@ def become_kernel(fds, cwd):
     for fd in (out, err):
         if fd > 2:
             os.close(fd)
-    if cwd:
-        try:
-            os.chdir(cwd)
-        except OSError:
-            pass
+    try:
+        os.chdir(frame.get("cwd") or "/")
+    except OSError as error:
+        print("cannot go to %s: %s" % (frame.get("cwd"), error), file=sys.stderr)
+    os.environ["OSB_KERNEL"] = frame.get("language", "python")
     import random
     random.seed()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(None)
-    open_streams()
+    osb_streams.open_streams()
     return osb_wire.Wire(control)
+
+
+def fork_kernel(wire, shell, frame, fds):
+    """template -> helper -> warden -> kernel. The helper leaves at once, so that the warden becomes a child of
+    execd; the warden becomes execd's own program, which reports how the kernel ends (through `report`)."""
+    *kernel_fds, report, program = fds
+    helper = os.fork()
+    if helper != 0:
+        os.waitpid(helper, 0)
+        return
+    try:
+        if os.fork() != 0:
+            os._exit(0)
+        kernel = os.fork()
+        if kernel != 0:
+            os.set_inheritable(report, True)
+            os.execve(program, ["execd", "--warden-of", str(kernel), str(report)], {})
+        os.close(report)
+        os.close(program)
+        wire.sock.close()
+        language = frame.get("language")
+        kernel_wire = become_kernel(kernel_fds, frame)
+        serve(kernel_wire, osb_sql.SqlShell(kernel_wire) if language == "sql" else shell)
+    finally:  # never back into the template's loop
+        os._exit(1)
 
 
 def template(wire):
     """Import what is slow, then fork a kernel whenever execd asks for one."""
     import gc
-    import asyncio  # noqa: F401 - cells that await should not pay for it
-    import linecache  # noqa: F401
-    import subprocess  # noqa: F401
-    import traceback  # noqa: F401
+    for name in ("asyncio", "linecache", "subprocess", "traceback"):
+        __import__(name)  # cells that need them should not pay for it
+    failed = []
     for name in filter(None, os.environ.pop("OSB_KERNEL_TEMPLATE", "").split(",")):
         try:
             __import__(name.strip())
         except Exception as error:
-            print("preloading %s: %s" % (name, error), file=sys.stderr, flush=True)
+            failed.append("%s: %s" % (name, error))
     shell = new_shell(wire)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # shared pages stay shared: the collector does not write to frozen objects
-    wire.send(op="ready", language="python", version=VERSION)
+    ready = {"op": "ready", "language": "python", "version": VERSION}
+    if failed:
+        ready["failed"] = "; ".join(failed)[:4000]
+    wire.send(**ready)
     while True:
         frame, fds = wire.receive_with_fds()
         if frame is None:
             os._exit(0)
-        if frame.get("op") != "spawn" or len(fds) != 3:
-            for fd in fds:
-                os.close(fd)
-            continue
-        reader, writer = os.pipe()
-        middle = os.fork()
-        if middle == 0:
-            # forked twice, so that execd (a subreaper) becomes the parent and learns its end
-            os.close(reader)
-            kernel = os.fork()
-            if kernel != 0:
-                os.write(writer, b"%d" % kernel)
-                os._exit(0)
-            os.close(writer)
-            wire.sock.close()
-            kernel_wire = become_kernel(fds, frame.get("cwd"))
-            serve(kernel_wire, shell)
-        os.close(writer)
+        if frame.get("op") == "spawn" and len(fds) == 5:
+            fork_kernel(wire, shell, frame, fds)
         for fd in fds:
             os.close(fd)
-        os.waitpid(middle, 0)
-        pid = int(os.read(reader, 32) or b"0")
-        os.close(reader)
-        wire.send(op="spawned", pid=pid)
 
 
 def main():
-    open_streams()
+    osb_streams.open_streams()
     wire = osb_wire.Wire(osb_wire.CONTROL_FD)
     if "OSB_KERNEL_TEMPLATE" in os.environ:
         template(wire)
+    elif os.environ.get("OSB_KERNEL") == "sql":
+        serve(wire, osb_sql.SqlShell(wire))
     else:
         serve(wire, new_shell(wire))
 

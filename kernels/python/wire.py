@@ -46,13 +46,24 @@ class Wire:
         data = self._exactly(length)
         return None if data is None else json.loads(data)
 
+    def interrupted(self):
+        """Has execd asked to stop the cell that it has just sent? The signal itself may have come too early to be
+        noticed; the frame is sent before it."""
+        import select
+        if not select.select([self.sock], [], [], 0)[0]:
+            return False
+        frame = self.receive()
+        if frame is None:
+            os._exit(0)
+        return frame.get("op") == "interrupt"
+
     def receive_with_fds(self):
         """The next frame and the descriptors that came with its first byte."""
         import array
         size = array.array("i").itemsize
         head, fds = b"", []
         while len(head) < 4:
-            piece, ancillary, _, _ = self.sock.recvmsg(4 - len(head), socket.CMSG_SPACE(3 * size))
+            piece, ancillary, _, _ = self.sock.recvmsg(4 - len(head), socket.CMSG_SPACE(8 * size))
             if not piece:
                 return None, fds
             for level, kind, data in ancillary:

@@ -10,9 +10,12 @@
 	{                                                                            \
 		"-c", "exec(compile(open(4, 'rb').read(), '<osb kernel>', 'exec'))", \
 	}
-#define NODE_ARGV                                                              \
-	{                                                                      \
-		"-e", "(0, eval)(require('node:fs').readFileSync(4, 'utf8'))", \
+/* import() belongs to the script it is written in, so the driver gets one that works */
+#define NODE_ARGV                                                                       \
+	{                                                                               \
+		"-e", "{ const s = require('node:fs').readFileSync(4, 'utf8');"         \
+		      "new Function('require', 'importer', 'source', s)"                \
+		      "(require, (what, options) => import(what, options), s) }",       \
 	}
 
 static const struct code_language languages[] = {
@@ -68,7 +71,7 @@ static const struct code_language languages[] = {
 		.driver = "go",
 		.needs = { "sh", "go" },
 		.advice = "Go 1.20 or newer",
-		.argv = { "-c", "%s", "sh" },
+		.argv = { "/dev/fd/4" },
 	},
 	{
 		.name = "ruby",

@@ -208,9 +208,13 @@ void kernel_template_warm(struct execd *x)
 {
 	AUTO(env_free) struct env *env = &(struct env){ 0 };
 	autofree char *path = NULL;
+	const char *warm;
 
 	env_init(env);
-	if (env_for_process(x, env, NULL) == 0 &&
+	if (env_for_process(x, env, NULL) < 0)
+		return;
+	warm = env_get(env, SPAN_LIT("EXECD_WARM")); /* the sandbox's own, perhaps */
+	if (strcmp(warm != NULL ? warm : x->opt.warm, "python") == 0 &&
 	    code_language_locate(code_language_find(SPAN_LIT("python")), env, &path, NULL) == 0)
 		(void)usable(x, env, path);
 }

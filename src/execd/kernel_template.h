@@ -23,7 +23,7 @@
 
 struct kernel_template;
 
-/* Have one started in the background, if there is a Python and it is not there already. */
+/* Have one started in the background if that is wanted (--warm, EXECD_WARM) and there is a Python. */
 void kernel_template_warm(struct execd *x);
 
 /* Fork a kernel with control socket and output descriptors `fds`, which stay the caller's. `path` is

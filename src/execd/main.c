@@ -17,6 +17,7 @@
 #include "execd/command.h"
 #include "execd/entrypoint.h"
 #include "execd/events.h"
+#include "execd/isolate.h"
 #include "execd/kernel_template.h"
 #include "execd/oom.h"
 #include "execd/options.h"
@@ -203,6 +204,7 @@ int main(int argc, char **argv)
 	int r;
 
 	spawn_warden_program(argc, argv);
+	isolate_program(argc, argv);
 	switch (options_parse(argc, argv, environ, &x->opt, &level)) {
 	case OPTIONS_RUN:
 		break;
@@ -235,8 +237,7 @@ int main(int argc, char **argv)
 		return x->opt.entrypoint != NULL && r == -ENOENT ? 127 : 1;
 	}
 	io_timer_init(&x->loop, &d->timer, on_timer);
-	if (strcmp(x->opt.warm, "python") == 0)
-		kernel_template_warm(x);
+	kernel_template_warm(x);
 	unmap_idle_code();
 	io_loop_run(&x->loop);
 	return d->exit_code;

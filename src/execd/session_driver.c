@@ -4,7 +4,7 @@
  * `set -e`. Only `exec` and a death by signal leave the state as it was before.
  *
  * bash writes variables of all kinds (declare -p quotes them so that they come back as they were),
- * functions, aliases, shell options and the umask, but not what bash itself sets in each shell. Its
+ * functions, aliases, how patterns match and the umask, but not what bash itself sets in each shell. Its
  * descriptors are moved out of the way of scripts that use low numbers. Everything of ours begins
  * with __execd_ and is left out; so is its tracing, should
  * the command have turned that on. A plain sh can write its exported variables. */
@@ -43,7 +43,8 @@ const char session_driver_bash[] =
 	"		builtin declare -f\n"
 	"		builtin declare -Fx\n"
 	"		builtin alias -p\n"
-	"		builtin shopt -p\n"
+	"		builtin shopt -p dotglob expand_aliases extglob failglob globstar lastpipe nocaseglob "
+	"nocasematch nullglob\n"
 	"		builtin umask -p\n"
 	"		builtin printf '#end\\n'\n"
 	"	} 2>/dev/null >&250\n"

@@ -105,7 +105,8 @@ IN_CHILD static int leader_main(void *arg)
 	_exit(127);
 }
 
-/* Start the leader as a child of the caller, whose signals are blocked. Waits until it has called exec (CLONE_VFORK), sharing the caller's memory: no page is copied. */
+/* Start the leader as a child of the caller, whose signals are blocked. Waits until it has called
+ * exec (CLONE_VFORK), sharing the caller's memory: no page is copied. */
 IN_CHILD static pid_t start_leader(struct start *s)
 {
 	static char stack[KIB(32)] __attribute__((aligned(64)));

@@ -7,8 +7,8 @@
  *	};
  *
  * "{name}" matches one segment, not empty; "{name...}" the rest, possibly empty, slashes included
- *and NOT decoded. Literal segments match what the client sent after percent-decoding. The first row
- *that matches wins, so put the special before the general. */
+ * and NOT decoded. Literal segments match what the client sent after percent-decoding. The first
+ * row that matches wins, so put the special before the general. */
 #ifndef OSB_HTTP_ROUTER_H
 #define OSB_HTTP_ROUTER_H
 

@@ -1,10 +1,10 @@
 /* HTTP/1.1 server: one exchange at a time per connection, pipelined requests answered in order.
  *
  * A handler is called when a request's head is complete. It may answer at once, or read the body,
- *or keep the request and answer later. The request lives until `done` is called: exactly once, when
- *the answer has been handed over and the body consumed, or when the connection broke (then
- *`aborted`). Never touch a request after `done`; if something asynchronous still points at it, cut
- *that there.
+ * or keep the request and answer later. The request lives until `done` is called: exactly once,
+ * when the answer has been handed over and the body consumed, or when the connection broke (then
+ * `aborted`). Never touch a request after `done`; if something asynchronous still points at it,
+ * cut that there.
  *
  *	static void hello(struct http_req *r)
  *	{

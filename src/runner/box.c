@@ -48,7 +48,7 @@ void box_describe(const struct box *b, struct msg_item *out)
 	out->network = b->rec.net_index != NET_NO_ADDR;
 	out->started_ms = b->rec.started_ms;
 	out->oom_kills = b->oom_kills;
-	out->uid_base = block_uid_base(b->r->block, b->row);
+	out->uid_base = block_uid_base(&b->r->blocks, b->row);
 	(void)snprintf(out->ifname, sizeof(out->ifname), "%s", names.ifname);
 	(void)snprintf(out->ip4, sizeof(out->ip4), "%s", names.ip4);
 	(void)snprintf(out->ip6, sizeof(out->ip6), "%s", names.ip6);
@@ -67,7 +67,7 @@ void box_stat(const struct box *b, struct msg_stat_reply *out)
 	out->memory_limit_bytes = b->rec.limits.memory_bytes;
 	out->pids_limit = b->rec.limits.pids;
 	out->disk_limit_bytes = b->rec.limits.disk_bytes;
-	out->disk_bytes = disk_used(&b->r->state, way_of(b), block_uid_base(b->r->block, b->row),
+	out->disk_bytes = disk_used(&b->r->state, way_of(b), block_uid_base(&b->r->blocks, b->row),
 				    b->rec.pid);
 }
 

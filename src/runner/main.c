@@ -25,7 +25,7 @@
 #include "sys/fsat.h"
 
 struct options {
-	const char *state_dir, *socket, *tag;
+	const char *state_dir, *socket, *tag, *net_pool;
 	int fd;
 	const char *allow[STATE_MAX_ALLOWED];
 	unsigned n_allow;
@@ -42,11 +42,12 @@ static const char usage[] =
 	"\n"
 	"  --state-dir DIR     layers, volumes and sandboxes live below it\n"
 	"  --fd N              serve the packet socket N, leave when it closes\n"
-	"  --socket PATH       listen there, serve one peer at a time\n"
+	"  --socket PATH       listen there for whoever owns the state directory, one at a time\n"
 	"  --tag TAG           name of this instance, at most 6 of [a-z0-9]\n"
 	"  --allow-path DIR    host path that volumes and root file systems may come from; repeatable\n"
 	"  --dns ADDRESS       nameserver for sandboxes instead of the host's; repeatable\n"
 	"  --open-net CIDR     private network that sandboxes may reach; repeatable\n"
+	"  --net-pool ADDRESS  first address of the /16 that sandboxes get theirs from (10.200.0.0)\n"
 	"  --pool N            network namespaces of each kind to keep ready (8)\n"
 	"  --mtu N             of sandboxes' links (1400)\n"
 	"  --ipv6              give sandboxes IPv6 as well; turns on forwarding of it\n"
@@ -83,6 +84,7 @@ enum {
 	OPT_DNS,
 	OPT_OPEN,
 	OPT_POOL,
+	OPT_NET_POOL,
 	OPT_MTU,
 	OPT_IPV6,
 	OPT_NO_NETWORK,
@@ -125,6 +127,9 @@ static int take_option(struct options *o, int opt, const char *value)
 	case OPT_POOL:
 		ok = number(value, NET_POOL_MAX, &o->pool);
 		break;
+	case OPT_NET_POOL:
+		o->net_pool = value;
+		break;
 	case OPT_MTU:
 		ok = number(value, 65535, &o->mtu) && o->mtu >= 1280;
 		break;
@@ -152,21 +157,14 @@ static int take_option(struct options *o, int opt, const char *value)
 static int parse_options(struct options *o, int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "state-dir", 1, NULL, OPT_STATE },
-		{ "fd", 1, NULL, OPT_FD },
-		{ "socket", 1, NULL, OPT_SOCKET },
-		{ "tag", 1, NULL, OPT_TAG },
-		{ "allow-path", 1, NULL, OPT_ALLOW },
-		{ "dns", 1, NULL, OPT_DNS },
-		{ "open-net", 1, NULL, OPT_OPEN },
-		{ "pool", 1, NULL, OPT_POOL },
-		{ "mtu", 1, NULL, OPT_MTU },
-		{ "ipv6", 0, NULL, OPT_IPV6 },
-		{ "no-network", 0, NULL, OPT_NO_NETWORK },
-		{ "log-level", 1, NULL, OPT_LOG },
-		{ "version", 0, NULL, OPT_VERSION },
-		{ "help", 0, NULL, OPT_HELP },
-		{ 0 },
+		{ "state-dir", 1, NULL, OPT_STATE },   { "fd", 1, NULL, OPT_FD },
+		{ "socket", 1, NULL, OPT_SOCKET },     { "tag", 1, NULL, OPT_TAG },
+		{ "allow-path", 1, NULL, OPT_ALLOW },  { "dns", 1, NULL, OPT_DNS },
+		{ "open-net", 1, NULL, OPT_OPEN },     { "pool", 1, NULL, OPT_POOL },
+		{ "net-pool", 1, NULL, OPT_NET_POOL }, { "mtu", 1, NULL, OPT_MTU },
+		{ "ipv6", 0, NULL, OPT_IPV6 },         { "no-network", 0, NULL, OPT_NO_NETWORK },
+		{ "log-level", 1, NULL, OPT_LOG },     { "version", 0, NULL, OPT_VERSION },
+		{ "help", 0, NULL, OPT_HELP },         { 0 },
 	};
 	int opt, r;
 
@@ -277,7 +275,7 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 {
 	struct sysinfo info;
 	char name[32];
-	int q;
+	int q, table_fd = -EBADF;
 
 	if (geteuid() != 0)
 		return err_set(e, EPERM, "must be started as root");
@@ -297,7 +295,7 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 	for (unsigned i = 0; q == 0 && i < o->n_allow; i++)
 		q = state_allow(&r->state, o->allow[i], e);
 	if (q == 0)
-		q = block_claim(r->state.path, &r->block, e);
+		q = block_open(&r->blocks, r->state.path, e);
 	if (q == 0)
 		q = hostimg_build(r->state.host_fd, r->host_image, e);
 	if (q == 0)
@@ -305,11 +303,14 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 	if (q == 0)
 		q = seccomp_build(&r->filter, e);
 	if (q == 0)
-		q = table_open(&r->table, r->state.dir_fd, e);
+		q = state_open_file(&r->state, "table", &table_fd, e);
 	if (q == 0)
-		q = net_setup(&r->net, r->tag, r->block, e);
+		q = net_setup(&r->net, r->tag, &r->blocks, e);
+	if (q == 0 && o->net_pool != NULL)
+		q = net_set_pool(&r->net, o->net_pool, e);
 	if (q < 0)
 		return q;
+	table_open(&r->table, table_fd);
 	r->net.mtu = o->mtu;
 	r->net.want = o->pool;
 	set_up_limits(r);
@@ -383,7 +384,7 @@ static void leave(struct runner *r)
 	cgroup_teardown(&r->cgroups);
 	if (r->net.wired && nft_remove(&r->net, &e) < 0)
 		log_warn("cannot remove the filter", { "why", e.msg });
-	block_release(r->block);
+	block_release(&r->blocks);
 }
 
 static int run(struct runner *r, const struct options *o, struct err *e)

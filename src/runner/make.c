@@ -163,7 +163,7 @@ static int equip(struct runner *r, const struct msg_create *m, struct made *made
 	char path[48];
 	int q;
 
-	q = write_maps(made->rec.pid, block_uid_base(r->block, made->row), e);
+	q = write_maps(made->rec.pid, block_uid_base(&r->blocks, made->row), e);
 	if (q < 0)
 		return q;
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", made->rec.pid);
@@ -197,7 +197,7 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 	pid_t pid;
 
 	q = disk_make(&r->state, m->id, m->limits.disk_bytes, way,
-		      block_uid_base(r->block, made->row), &upper, e);
+		      block_uid_base(&r->blocks, made->row), &upper, e);
 	if (q == 0 && m->limits.disk_bytes != 0)
 		made->rec.flags |= way == DISK_IMAGE ? TABLE_DISK_IMAGE : TABLE_DISK_QUOTA;
 	if (q == 0)
@@ -265,9 +265,14 @@ int make_box(struct runner *r, const struct msg_create *m, const int *fds, struc
 	q = check_fds(m, fds, e);
 	if (q < 0)
 		return q;
-	q = table_take(&r->table);
+	q = table_take(&r->table, block_count(&r->blocks));
+	if (q == -ENOSPC) {
+		q = block_grow(&r->blocks, e);
+		if (q == 0)
+			q = table_take(&r->table, block_count(&r->blocks));
+	}
 	if (q < 0)
-		return err_set(e, ENOSPC, "no user id range left for another sandbox");
+		return q;
 	made.row = (unsigned)q;
 	memcpy(made.rec.id, m->id, sizeof(made.rec.id));
 	memcpy(made.rec.boot_id, r->boot_id, sizeof(made.rec.boot_id));

@@ -167,11 +167,18 @@ static void on_listen(struct watch *w, uint32_t events UNUSED)
 {
 	struct runner *r = CONTAINER_OF(w, struct runner, listen);
 	autofd int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred who = { 0 };
+	socklen_t len = sizeof(who);
 
 	if (fd < 0)
 		return;
 	if (r->peer.fd >= 0) {
 		log_warn("second peer refused");
+		return;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
+	    (who.uid != 0 && who.uid != r->owner_uid)) {
+		log_warn("stranger refused");
 		return;
 	}
 	if (adopt_peer(r, fd) == 0)
@@ -182,7 +189,7 @@ int peer_listen(struct runner *r, const char *path, struct err *e)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	autofd int fd = -EBADF;
-	mode_t mask;
+	struct stat st;
 	int q;
 
 	if (!span_copy(span_str(path), at.sun_path, sizeof(at.sun_path)))
@@ -191,11 +198,12 @@ int peer_listen(struct runner *r, const char *path, struct err *e)
 	if (fd < 0)
 		return err_sys(e, "make a socket");
 	(void)unlink(path);
-	mask = umask(0117);
-	q = bind(fd, (struct sockaddr *)&at, sizeof(at));
-	(void)umask(mask);
-	if (q < 0 || listen(fd, 8) < 0)
+	/* for the server's user alone, who is the one the state directory belongs to */
+	if (fstat(r->state.dir_fd, &st) < 0 || fchmod(fd, 0600) < 0 ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    chown(path, st.st_uid, st.st_gid) < 0 || listen(fd, 8) < 0)
 		return err_sys(e, "listen at '%s'", path);
+	r->owner_uid = st.st_uid;
 	q = loop_add(&r->loop, &r->listen, TAKE_FD(fd), EPOLLIN, on_listen);
 	return q < 0 ? err_code(e, q, "watch '%s'", path) : 0;
 }

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "runner/loop.h"
+#include "sandbox/block.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/disk.h"
 #include "sandbox/hostimg.h"
@@ -42,7 +43,7 @@ struct runner {
 	char host_image[HOSTIMG_NAME_SIZE];
 	char tag[16];
 	char boot_id[40];
-	unsigned block;
+	struct blocks blocks;
 	uint32_t features;
 	char missing[512];
 	uint64_t ram_bytes;
@@ -55,7 +56,7 @@ struct runner {
 	struct watch listen, peer, signals;
 	struct list out; /* packets it has not taken yet */
 	bool greeted, leave_with_peer;
-	uint32_t peer_uid;
+	uint32_t peer_uid, owner_uid;
 
 	/* whoever changes our packet filter, see guard.c */
 	struct watch guard;

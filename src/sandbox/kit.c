@@ -9,10 +9,12 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 
 #include "base/path.h"
 #include "base/span.h"
 #include "base/util.h"
+#include "sys/call.h"
 #include "sys/mnt.h"
 
 /* ---- leaving out what is not needed ---- */
@@ -25,7 +27,9 @@ static bool needed(const struct state *s, const char *at)
 	for (size_t i = 0; i < ARRAY_LEN(exact); i++)
 		if (strcmp(at, exact[i]) == 0)
 			return true;
-	if (path_below(at, "/sys/fs/cgroup") || path_below(s->path, at) || path_below(at, s->path))
+	/* the register of blocks is written to later on, see block.h */
+	if (path_below(at, "/sys/fs/cgroup") || path_below("/run/opensandbox", at) ||
+	    path_below(s->path, at) || path_below(at, s->path))
 		return true;
 	for (unsigned i = 0; i < s->n_allowed; i++)
 		if (path_below(s->allowed[i].path, at) || path_below(at, s->allowed[i].path))
@@ -198,12 +202,69 @@ static int make_places(struct err *e)
 	return 0;
 }
 
+/* ---- a place where sandboxes can be born ---- */
+
+/* Can a user namespace be made from here? 0, or a negative errno. */
+static int try_userns(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWUSER) < 0 ? errno : 0);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+/* The kernel makes no user namespaces for who has been chrooted, and pivot_root wants a mount. So
+ * leave the chroot upwards, in this mount namespace of ours where nobody minds, and come back to
+ * the same directory as a root of its own. */
+static int leave_chroot(struct err *e)
+{
+	autofd int tree = -EBADF, root = -EBADF;
+	struct stat here = { 0 }, above = { 0 };
+
+	tree = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (tree < 0 || root < 0 || chroot("/proc") < 0 || fchdir(root) < 0)
+		return err_sys(e, "leave the chroot");
+	do {
+		if (stat(".", &here) < 0 || chdir("..") < 0 || stat(".", &above) < 0)
+			return err_sys(e, "leave the chroot");
+	} while (here.st_dev != above.st_dev || here.st_ino != above.st_ino);
+	/* private before anything is attached: the host must not see it */
+	if (chroot(".") < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    move_mount(tree, "", root, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ||
+	    fchdir(tree) < 0 || call_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+	    chdir("/") < 0)
+		return err_sys(e, "leave the chroot");
+	return 0;
+}
+
 int kit_enter(struct err *e)
 {
+	int r;
+
 	if (unshare(CLONE_NEWNS) < 0)
 		return err_sys(e, "leave the host's mount namespace");
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	r = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	if (r < 0 && errno != EINVAL) /* that is a chroot which is no mount, see below */
 		return err_sys(e, "make mounts private");
+	r = try_userns();
+	if (r == -EPERM) {
+		r = leave_chroot(e);
+		if (r < 0)
+			return r;
+		r = try_userns();
+	}
+	if (r < 0)
+		return err_code(e, r,
+				"this host makes no user namespaces (see user.max_user_namespaces, "
+				"kernel.unprivileged_userns_clone and security modules)");
 	return 0;
 }
 

@@ -16,8 +16,13 @@
 
 /* ---- names and numbers ---- */
 
-/* Index 0 would be the network's own address and 1 is the gateway, so sandboxes start at 16. */
-#define FIRST_HOST 16
+/* The first 256 addresses are kept for the network itself; the gateway is 1. */
+#define FIRST_HOST 256
+
+static uint32_t host_of(const struct net *n, uint32_t index)
+{
+	return FIRST_HOST + block_number(n->blocks, index);
+}
 
 static struct rtnl_addr addr4(const struct net *n, uint32_t host)
 {
@@ -49,11 +54,13 @@ static struct rtnl_addr gateway6(uint8_t prefix_len)
 
 void net_names(const struct net *n, uint32_t index, struct net_names *out)
 {
-	struct rtnl_addr a = addr4(n, FIRST_HOST + index), b = addr6(n, FIRST_HOST + index);
+	struct rtnl_addr a, b;
 
 	memset(out, 0, sizeof(*out));
-	if (index == NET_NO_ADDR)
+	if (index >= block_count(n->blocks))
 		return;
+	a = addr4(n, host_of(n, index));
+	b = addr6(n, host_of(n, index));
 	(void)snprintf(out->ifname, sizeof(out->ifname), "osb%s.%x", n->tag, index & 0xffff);
 	(void)inet_ntop(AF_INET, &a.v4, out->ip4, sizeof(out->ip4));
 	if (n->ipv6)
@@ -72,17 +79,25 @@ static void unclaim(struct net *n, uint32_t index)
 		n->used[index / 64] &= ~(1ULL << (index % 64));
 }
 
-static uint32_t free_index(struct net *n)
+static int free_index(struct net *n, uint32_t *ret, struct err *e)
 {
-	for (uint32_t i = 0; i < NET_MAX_ADDRS; i++) {
-		uint32_t index = (n->next + i) % NET_MAX_ADDRS;
+	for (;;) {
+		uint32_t all = block_count(n->blocks);
+		int r;
 
-		if ((n->used[index / 64] & 1ULL << (index % 64)) != 0)
-			continue;
-		n->next = (index + 1) % NET_MAX_ADDRS;
-		return index;
+		for (uint32_t i = 0; i < all; i++) {
+			uint32_t index = (n->next + i) % all;
+
+			if ((n->used[index / 64] & 1ULL << (index % 64)) != 0)
+				continue;
+			n->next = index + 1;
+			*ret = index;
+			return 0;
+		}
+		r = block_grow(n->blocks, e);
+		if (r < 0)
+			return r;
 	}
-	return NET_NO_ADDR;
 }
 
 /* ---- nameservers ---- */
@@ -172,8 +187,8 @@ static int settle(const struct net *n, int *ret_rtnl, struct err *e)
 
 static int link_up(struct net *n, const struct net_slot *s, int inner_rtnl, struct err *e)
 {
-	struct rtnl_addr own4 = addr4(n, FIRST_HOST + s->index), gate4 = addr4(n, 1);
-	struct rtnl_addr own6 = addr6(n, FIRST_HOST + s->index), gate6 = gateway6(64);
+	struct rtnl_addr own4 = addr4(n, host_of(n, s->index)), gate4 = addr4(n, 1);
+	struct rtnl_addr own6 = addr6(n, host_of(n, s->index)), gate6 = gateway6(64);
 	struct net_names names;
 	int r, outer, inner;
 
@@ -214,9 +229,9 @@ static int make_slot(struct net *n, bool linked, struct net_slot *ret, struct er
 	int r = 0;
 
 	if (linked) {
-		s.index = free_index(n);
-		if (s.index == NET_NO_ADDR)
-			return err_set(e, ENOSPC, "no address left");
+		r = free_index(n, &s.index, e);
+		if (r < 0)
+			return r;
 		net_claim(n, s.index);
 	}
 	if (unshare(CLONE_NEWNET) < 0) {
@@ -273,25 +288,35 @@ int net_refill(struct net *n, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-int net_setup(struct net *n, const char *tag, unsigned block, struct err *e)
+int net_setup(struct net *n, const char *tag, struct blocks *blocks, struct err *e)
 {
 	uint64_t hash = 0xcbf29ce484222325;
 
 	if (!span_copy(span_str(tag), n->tag, sizeof(n->tag)))
 		return err_set(e, EINVAL, "tag '%s' is too long", tag);
-	n->pool4.s_addr = htonl(10u << 24 | (200 + block) << 16);
+	n->blocks = blocks;
+	n->pool4.s_addr = htonl(10u << 24 | 200u << 16);
 	/* RFC 4193: fd, 40 bits of our own, a subnet */
 	for (const char *p = tag; *p != '\0'; p++)
 		hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
 	n->pool6.s6_addr[0] = 0xfd;
 	memcpy(&n->pool6.s6_addr[1], &hash, 5);
-	n->pool6.s6_addr[7] = (uint8_t)block;
 	if (n->mtu == 0)
 		n->mtu = 1400;
 	n->host_ns_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (n->host_ns_fd < 0)
 		return err_sys(e, "open the host's network namespace");
 	return rtnl_open(&n->rtnl_fd, e);
+}
+
+int net_set_pool(struct net *n, const char *address, struct err *e)
+{
+	struct in_addr a;
+
+	if (inet_pton(AF_INET, address, &a) != 1 || (ntohl(a.s_addr) & 0xffff) != 0)
+		return err_set(e, EINVAL, "'%s' is not the first address of a /16", address);
+	n->pool4 = a;
+	return 0;
 }
 
 int net_dial(const struct net *n, int ns_fd, enum msg_family family, uint16_t port, int *ret_fd,

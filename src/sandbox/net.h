@@ -14,11 +14,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "sandbox/block.h"
 #include "sandbox/msg.h"
 
 #define NET_POOL_MAX  64
 #define NET_MAX_DNS   3
-#define NET_MAX_ADDRS 4096 /* per instance; indices 0 .. NET_MAX_ADDRS - 1 */
+#define NET_MAX_ADDRS (BLOCK_MINE * BLOCK_SIZE) /* of an instance */
 #define NET_NO_ADDR   UINT32_MAX
 
 struct net_slot {
@@ -30,8 +31,9 @@ struct net {
 	char tag[8];
 	char dns_text[NET_MAX_DNS][INET6_ADDRSTRLEN];
 	unsigned n_dns;
-	struct in_addr pool4;  /* network byte order, a /16 */
+	struct in_addr pool4;  /* network byte order, a /16, shared by all instances of a host */
 	struct in6_addr pool6; /* a /64 */
+	struct blocks *blocks; /* an index is the n-th number of the instance */
 	bool wired;            /* network can be had at all */
 	bool ipv6;
 	uint32_t mtu;
@@ -50,7 +52,10 @@ struct net_names {
 	char ifname[16], ip4[INET_ADDRSTRLEN], ip6[INET6_ADDRSTRLEN];
 };
 
-int net_setup(struct net *n, const char *tag, unsigned block, struct err *e);
+int net_setup(struct net *n, const char *tag, struct blocks *blocks, struct err *e);
+
+/* Take addresses from this /16 ("10.200.0.0") instead. */
+int net_set_pool(struct net *n, const char *address, struct err *e);
 void net_names(const struct net *n, uint32_t index, struct net_names *out);
 
 /* Take the nameservers of the host's resolv.conf that can be reached from a sandbox; those given

@@ -11,29 +11,55 @@
 #include "base/util.h"
 #include "sys/fsat.h"
 
+/* STATE itself may belong to the server, who could then put something else in the place of what is
+ * ours. So whatever we rely on must be ours alone; a file may have one name only. */
+static bool is_ours(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0022) == 0 &&
+	       (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_nlink == 1));
+}
+
+int state_open_file(const struct state *s, const char *name, int *ret_fd, struct err *e)
+{
+	autofd int fd = openat(s->dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "open '%s/%s'", s->path, name);
+	if (!is_ours(fd))
+		return err_set(e, EPERM, "'%s/%s' is not ours", s->path, name);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
 int state_open(struct state *s, const char *path, struct err *e)
 {
 	const struct {
 		const char *name;
 		mode_t mode;
 		int *fd;
+		bool theirs; /* the server's to fill */
 	} dirs[] = {
-		{ "layers", 0755, &s->layers_fd },   { "volumes", 0755, &s->volumes_fd },
-		{ "sandboxes", 0700, &s->boxes_fd }, { "sock", 0711, &s->sock_fd },
-		{ "trash", 0700, &s->trash_fd },     { "host", 0755, &s->host_fd },
-		{ "disks", 0700, &s->disks_fd },
+		{ "layers", 0755, &s->layers_fd, true },
+		{ "volumes", 0755, &s->volumes_fd, true },
+		{ "sandboxes", 0700, &s->boxes_fd, false },
+		{ "sock", 0711, &s->sock_fd, false },
+		{ "trash", 0700, &s->trash_fd, false },
+		{ "host", 0755, &s->host_fd, false },
+		{ "disks", 0700, &s->disks_fd, false },
 	};
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int mnt;
+	int mnt, r;
 
 	if (path_clean(s->path, sizeof(s->path), "/", path) < 0 || strcmp(s->path, path) != 0)
 		return err_set(e, EINVAL, "state directory '%s' must be absolute and plain", path);
 	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dir_fd < 0)
 		return err_sys(e, "open state directory '%s'", path);
-	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (s->lock_fd < 0)
-		return err_sys(e, "open lock of '%s'", path);
+	r = state_open_file(s, "lock", &s->lock_fd, e);
+	if (r < 0)
+		return r;
 	/* of the process, not of the descriptor: what we clone must not hold it after us */
 	if (fcntl(s->lock_fd, F_SETLK, &whole) < 0)
 		return err_set(e, EBUSY, "another runner works on '%s'", path);
@@ -41,6 +67,8 @@ int state_open(struct state *s, const char *path, struct err *e)
 		*dirs[i].fd = fsat_mkdir_open(s->dir_fd, dirs[i].name, dirs[i].mode);
 		if (*dirs[i].fd < 0)
 			return err_code(e, *dirs[i].fd, "open '%s/%s'", path, dirs[i].name);
+		if (!dirs[i].theirs && !is_ours(*dirs[i].fd))
+			return err_set(e, EPERM, "'%s/%s' is not ours", path, dirs[i].name);
 	}
 	mnt = fsat_mkdir_open(s->dir_fd, "mnt", 0700);
 	if (mnt < 0)

@@ -34,6 +34,9 @@ struct state {
 int state_open(struct state *s, const char *path, struct err *e);
 int state_allow(struct state *s, const char *path, struct err *e);
 
+/* A file of the runner's own in STATE, made if missing. Caller owns *ret_fd. */
+int state_open_file(const struct state *s, const char *name, int *ret_fd, struct err *e);
+
 /* A directory of the store or of the allow-list, as an O_PATH descriptor the caller owns. No link
  * is followed on the way: a host path is allowed for what it names, not for what it points to. */
 int state_open_layer(const struct state *s, const char *name, int *ret_fd, struct err *e);

@@ -1,7 +1,6 @@
 #include "sandbox/table.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,33 +40,30 @@ static bool is_blank(const struct table *t, unsigned n)
 	return len <= 0 || memcmp(&row, &none, (size_t)len) == 0;
 }
 
-int table_open(struct table *t, int dir_fd, struct err *e)
+void table_open(struct table *t, int fd)
 {
 	struct table_row row;
 
 	memset(t->used, 0, sizeof(t->used));
 	t->next = 0;
-	t->fd = openat(dir_fd, "table", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (t->fd < 0)
-		return err_sys(e, "open the table of sandboxes");
+	t->fd = fd;
 	for (unsigned n = 0; n < TABLE_ROWS; n++) {
 		if (table_read(t, n, &row))
 			mark(t, n, true);
 		else if (!is_blank(t, n))
 			(void)table_clear(t, n);
 	}
-	return 0;
 }
 
-int table_take(struct table *t)
+int table_take(struct table *t, unsigned rows)
 {
-	for (unsigned i = 0; i < TABLE_ROWS; i++) {
-		unsigned n = (t->next + i) % TABLE_ROWS;
+	for (unsigned i = 0; i < rows; i++) {
+		unsigned n = (t->next + i) % rows;
 
 		if ((t->used[n / 64] & 1ULL << (n % 64)) != 0)
 			continue;
 		mark(t, n, true);
-		t->next = (n + 1) % TABLE_ROWS;
+		t->next = n + 1;
 		return (int)n;
 	}
 	return -ENOSPC;

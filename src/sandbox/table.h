@@ -42,11 +42,12 @@ struct table {
 	unsigned next;
 };
 
-int table_open(struct table *t, int dir_fd, struct err *e);
+/* Takes over the descriptor of STATE/table. */
+void table_open(struct table *t, int fd);
 
-/* A free row's number, reserved in memory only; -ENOSPC. Tries after the last one first, so that a
- * range rests as long as possible before it is used again. */
-int table_take(struct table *t);
+/* A free row's number below `rows`, reserved in memory only; -ENOSPC. Tries after the last one
+ * first, so that a range rests as long as possible before it is used again. */
+int table_take(struct table *t, unsigned rows);
 int table_write(struct table *t, unsigned n, struct table_row *row);
 bool table_read(const struct table *t, unsigned n, struct table_row *row); /* false: free or torn */
 int table_clear(struct table *t, unsigned n);

@@ -108,6 +108,18 @@ static void settle_missing(struct sandbox *sb)
 	manager_ended(sb);
 }
 
+/* Something is under way with it, which will tell how it is; but that it has ended is told only
+ * here. One that the runtime has not been asked for yet cannot be missing. */
+static void note_end(struct sandbox *sb)
+{
+	if (sb->seen_in != sb->manager->generation) {
+		if (sb->creation == NULL || sb->creation->state > CREATION_RUNTIME)
+			manager_end(sb, CAUSE_LOST, NULL);
+	} else if (sb->seen.state == DRIVER_DEAD) {
+		end_exited(sb, sb->seen.exit_status, sb->seen.oom_kills);
+	}
+}
+
 static void on_up(void *ctx, const struct driver_info *info)
 {
 	struct manager *m = ctx;
@@ -119,9 +131,11 @@ static void on_up(void *ctx, const struct driver_info *info)
 	list_for_each_safe (it, &m->all) {
 		struct sandbox *sb = LIST_ENTRY(it, struct sandbox, link);
 
-		if (sandbox_ended(sb) || sb->creation != NULL || sb->busy)
+		if (sandbox_ended(sb))
 			continue;
-		if (sb->seen_in == m->generation)
+		if (sb->creation != NULL || sb->busy)
+			note_end(sb);
+		else if (sb->seen_in == m->generation)
 			settle_found(sb);
 		else
 			settle_missing(sb);

@@ -31,7 +31,7 @@ void manager_pause(struct sandbox *sb, struct waiter *w)
 		w->done(w, sb, E_NOT_RUNNING, "only a running sandbox can be paused");
 		return;
 	}
-	if ((sb->manager->features & DRIVER_CAN_PAUSE) == 0) {
+	if (sb->manager->was_up && (sb->manager->features & DRIVER_CAN_PAUSE) == 0) {
 		w->done(w, sb, E_UNSUPPORTED_PAUSE, "this host cannot freeze processes");
 		return;
 	}

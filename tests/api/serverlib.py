@@ -1,5 +1,6 @@
 """What the tests of opensandbox-server share: a live server on a state directory of its own."""
 
+import atexit
 import datetime
 import json
 import os
@@ -18,6 +19,23 @@ for _needed in ("opensandbox-server", "opensandbox-runner", "execd"):
         skip(f"{_needed} is not built")
 
 KEEP = ["tail", "-f", "/dev/null"]
+_states = []
+
+
+def new_state():
+    """A state directory; whatever a failed test leaves in it goes when the program ends."""
+    _states.append(tempfile.mkdtemp(prefix="osb-server-"))
+    return _states[-1]
+
+
+@atexit.register
+def _sweep():
+    for state in filter(os.path.isdir, _states):
+        try:
+            Server(state=state).stop()
+        except (RuntimeError, OSError) as e:
+            print(f"# {state} could not be swept: {e}")
+        shutil.rmtree(state, ignore_errors=True)
 
 
 def clean_env(**more):
@@ -51,7 +69,7 @@ class Server(Program):
     """A server; `state` may be that of a former one. Sandboxes end with it unless keep=True."""
 
     def __init__(self, *args, state=None, keep=False, env=None, key=None, **popen):
-        self.state = state or tempfile.mkdtemp(prefix="osb-server-")
+        self.state = state or new_state()
         self.own_state, self.key, self.killed = state is None, key, False
         more = {"OPENSANDBOX_SERVER_API_KEY": key} if key else {}
         options = ["--port", "0", "--state-dir", self.state, "--log-level", "warn"]
@@ -150,5 +168,5 @@ def is_error(answer, status, code):
 
 
 __all__ = ["Answer", "BUILD", "KEEP", "Reader", "Server", "children", "clean_env", "is_error",
-           "json", "os",
+           "json", "new_state", "os",
            "request", "shutil", "signal", "skip", "soon", "sys", "tempfile", "until"]

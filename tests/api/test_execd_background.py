@@ -189,13 +189,6 @@ def old_commands_are_forgotten():
     assert status(newest)["exit_code"] == 0
 
 
-@case
-def code_is_not_supported_and_says_so():
-    for method, where in (("POST", "/code"), ("POST", "/code/context"), ("GET", "/code/contexts"),
-                          ("DELETE", "/code/contexts"), ("GET", "/code/contexts/x")):
-        error(call(execd, method, where, {} if method == "POST" else None), 501, "NOT_SUPPORTED")
-
-
 # --- the entrypoint ---
 
 @case

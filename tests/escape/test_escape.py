@@ -323,7 +323,8 @@ def E63_survivor_after_delete():
             item = r.create("box")
             for uid in (0, 1000):
                 s, reading = r.start_in("box", "probe", "survivor", uid=uid, program=PROBE)
-                assert os.read(reading, 100) == b"hiding\n"
+                word = os.read(reading, 100)
+                assert word == b"hiding\n", (uid, word)
                 os.close(reading)
                 s.close()
             assert len(processes_of(item.uid_base)) >= 3

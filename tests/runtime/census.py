@@ -20,9 +20,8 @@ import sys
 import time
 
 CGROUPS = "/sys/fs/cgroup"
-BLOCKS = "/run/opensandbox"
+CLAIMS = "/run/opensandbox"
 ROW_SIZE, ROW_ID_AT, ROW_ID_SIZE = 512, 8, 64
-FIRST_UID, UIDS_PER_BLOCK = 0x70000000, 0x10000000
 LOOP_GET_STATUS64 = 0x4C05
 PROGRAMS = ("opensandbox-server", "opensandbox-runner")
 
@@ -61,18 +60,11 @@ class Instance:
     def __init__(self, state, tag=None):
         self.state, self.tag = state, tag or tag_of(state)
         self.group = f"opensandbox-{self.tag}"
-        self.block = None
-        self.blocks()  # while the instance lives; its processes are known by their user ids later
 
-    # --- numbers it claimed ---
-
-    def blocks(self):
-        """Its claims of user id ranges."""
-        found = [name for name in names(BLOCKS)
-                 if name.startswith("block.") and read(os.path.join(BLOCKS, name)) == self.state]
-        if found:
-            self.block = int(found[0].split(".")[1])
-        return found
+    def claims(self):
+        """Files that claim numbers (user ids, addresses) for it."""
+        return [name for name in names(CLAIMS)
+                if (read(os.path.join(CLAIMS, name)) or "").split(" ")[-1] == self.state]
 
     # --- processes ---
 
@@ -86,19 +78,15 @@ class Instance:
                 return path.rsplit("/", 1)[-1]
         words = (read(f"/proc/{pid}/cmdline", "rb") or b"").split(b"\0")
         program = os.path.basename(os.fsdecode(words[0]))
-        if program in PROGRAMS and os.fsencode(self.state) in words:
-            return program
-        if self.block is not None:
-            users = (read(f"/proc/{pid}/uid_map") or "").split()
-            first = FIRST_UID + self.block * UIDS_PER_BLOCK
-            if len(users) == 3 and first <= int(users[1]) < first + UIDS_PER_BLOCK:
-                return "a sandbox's"
-        return None
+        # a sandbox on its way looks like the runner it comes from
+        return program if program in PROGRAMS and os.fsencode(self.state) in words else None
 
     def processes(self):
-        """{pid: sandbox id or name of the program}, the dead that nobody has waited for among them"""
+        """{pid: sandbox id or name of the program}. Of the dead, those that a process of ours has not waited
+        for; what outlived its runner is init's to wait for, which takes its time."""
         found = {pid: self._is_ours(pid) for pid in pids()}
-        return {pid: what for pid, what in found.items() if what}
+        found = {pid: what for pid, what in found.items() if what}
+        return {pid: what for pid, what in found.items() if not is_zombie(pid) or parent(pid) in found}
 
     def program(self, name):
         """The process of the server or the runner, or None. The youngest, should one be on its way out."""
@@ -241,7 +229,7 @@ class Instance:
         found = {
             "processes": {pid: describe(pid) for pid in self.processes()},
             "mounts": self.mounts(), "loops": self.loops(), "cgroups": self.groups(), "links": self.links(),
-            "filters": self.filters(), "blocks": self.blocks(), "rows": self.rows(),
+            "filters": self.filters(), "claims": self.claims(), "rows": self.rows(),
             **{name: self.entries(name) for name in ("sandboxes", "sock", "trash", "mnt")},
         }
         return {what: here for what, here in found.items() if here}
@@ -270,6 +258,11 @@ def fields_of(pid):
 def is_zombie(pid):
     fields = fields_of(pid)
     return not fields or fields[0] == "Z"
+
+
+def parent(pid):
+    fields = fields_of(pid)
+    return int(fields[1]) if len(fields) > 1 else 0
 
 
 def start_time(pid):
@@ -320,7 +313,7 @@ def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__.split("\n\n")[1].strip())
     here = Instance(*sys.argv[1:])
-    print(f"tag {here.tag}, block {here.block}")
+    print(f"tag {here.tag}")
     for what, found in {**here.leftovers(), "namespaces": here.namespaces(), "leaves": here.leaves()}.items():
         print(f"{what}: {len(found)}")
         for item in found.items() if isinstance(found, dict) else found:

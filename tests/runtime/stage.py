@@ -1,8 +1,9 @@
 """A server at work on a stage of its own: network and mounts that end with the test, a disk that can be filled,
 programs that can be killed and started again.
 
-The stage's network namespace makes port and packet filter ours alone; its mount namespace makes a mount vanish
-with the last of our processes, whatever happens to us.
+The stage's network namespace makes port, addresses and packet filter ours alone. Its mount namespace makes a mount
+vanish with the last of our processes, whatever happens to us; the register of instances is another there, since
+others could not see that our state directory is in use.
 """
 
 import ctypes
@@ -21,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "api"))
 from harness import BUILD, skip, until  # noqa: E402  pylint: disable=wrong-import-position
 from serverlib import Server  # noqa: E402  pylint: disable=wrong-import-position
 
-from census import Instance, is_zombie  # noqa: E402  pylint: disable=wrong-import-position
+from census import CLAIMS, Instance, is_zombie  # noqa: E402  pylint: disable=wrong-import-position
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 PORT = 8080  # nobody else is in our network namespace
@@ -33,6 +34,8 @@ def enter():
     if libc.unshare(CLONE_NEWNS | CLONE_NEWNET) != 0:
         skip("cannot make namespaces: " + os.strerror(ctypes.get_errno()))
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    os.makedirs(CLAIMS, mode=0o700, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,size=1m", "tmpfs", CLAIMS], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
@@ -66,7 +69,6 @@ class Stage:
         assert self.server is None or self.server.proc.poll() is not None
         self.server = Server("--port", str(PORT), "--config", "/dev/null", *self.options, *more, state=self.state,
                              keep=keep, key=self.key, stderr=self.log, **popen)
-        self.instance.blocks()
         return self.server
 
     def kill(self, *victims):
@@ -125,8 +127,6 @@ class Stage:
             self._rmdir(place)
         if self.disk:
             subprocess.run(["umount", "-l", self.state], check=False, timeout=60)
-        for name in self.instance.blocks():
-            os.unlink(os.path.join("/run/opensandbox", name))
         shutil.rmtree(self.state, ignore_errors=True)
 
     @staticmethod

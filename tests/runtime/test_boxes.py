@@ -385,6 +385,75 @@ def second_runner_on_one_directory_is_refused():
 
 
 @case
+def what_is_not_the_runners_own_is_refused():
+    for name, spoil in (("table", lambda p: os.chown(p, 1234, 1234)), ("table", lambda p: os.link(p, p + "2")),
+                        ("lock", lambda p: os.chmod(p, 0o666)), ("sandboxes", lambda p: os.chown(p, 1234, 1234)),
+                        ("trash", lambda p: os.chmod(p, 0o777))):
+        with Runner() as r:
+            r.kill()
+            path = os.path.join(r.state, name)
+            before = os.stat(path)
+            spoil(path)
+            a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            p = subprocess.run([RUNNER, "--state-dir", r.state, "--fd", str(b.fileno())],
+                               pass_fds=[b.fileno()], stderr=subprocess.PIPE)
+            assert p.returncode == 1 and b"is not ours" in p.stderr, p.stderr
+            a.close()
+            b.close()
+            os.chown(path, before.st_uid, before.st_gid)
+            os.chmod(path, before.st_mode & 0o7777)
+            if os.path.exists(path + "2"):
+                os.unlink(path + "2")
+            r.start()
+
+
+@case
+def listens_for_the_owner_of_the_state_directory():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        state, path = os.path.join(d, "state"), os.path.join(d, "s")
+        os.chmod(d, 0o755)
+        os.mkdir(state)
+        os.chown(state, 1234, 1234)
+        p = subprocess.Popen([RUNNER, "--state-dir", state, "--socket", path, "--log-level", "info"],
+                             stderr=subprocess.PIPE, text=True)
+        while "ready" not in p.stderr.readline():
+            assert p.poll() is None
+        st = os.stat(path)
+        assert (st.st_uid, stat.S_IMODE(st.st_mode)) == (1234, 0o600)
+        hello = Hello(version=1)
+        hello.head = Head(HELLO, C.sizeof(hello), 5)
+        for _ in range(2):  # one after the other
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            s.settimeout(DEADLINE_S)
+            s.connect(path)
+            second = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            second.settimeout(DEADLINE_S)
+            s.send(bytes(hello))
+            assert len(s.recv(4096)) == C.sizeof(HelloReply)
+            second.connect(path)
+            assert second.recv(10) == b""  # one at a time
+            second.close()
+            s.close()
+            while "gone" not in p.stderr.readline():
+                assert p.poll() is None
+        p.terminate()
+        assert p.wait(DEADLINE_S) == 0
+        p.stderr.close()
+
+
+@case
+def works_in_a_chroot():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        inside = ["unshare", "-m", "sh", "-c", f"mount --make-rprivate / && mount --rbind / {d} && "
+                  f"exec chroot {d} \"$@\"", "sh"]
+        with Runner(prefix=inside) as r:
+            r.create("x")
+            assert r.shell("x", "echo on") == (0, "on\n")
+            r.delete("x")
+            assert not any(census(r).values()), census(r)
+
+
+@case
 def two_instances_do_not_meet():
     with Runner() as one, Runner() as two:
         assert one.tag != two.tag

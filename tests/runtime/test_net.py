@@ -192,7 +192,7 @@ def sandboxes_do_not_see_each_other():
 def nothing_comes_in_from_outside():
     with World() as w, Runner() as r:
         item = r.create("n", network=True)
-        sh("nsenter", "-t", str(w.process.pid), "-n", "ip", "route", "add", "10.200.0.0/13", "via", HOST4)
+        sh("nsenter", "-t", str(w.process.pid), "-n", "ip", "route", "add", "10.200.0.0/16", "via", HOST4)
         s, reading = r.start_in("n", "python3", "-c", "import socket\ns = socket.create_server(('0.0.0.0', 7002))\n"
                                 "print('up', flush=True)\ns.accept()\nprint('came', flush=True)")
         assert os.read(reading, 10) == b"up\n"

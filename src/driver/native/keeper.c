@@ -44,7 +44,9 @@ static _Noreturn void exec_runner(const char *const *args, int sock)
 	set_signal(SIGCHLD, SIG_DFL);
 	set_signal(SIGTERM, SIG_DFL);
 	set_signal(SIGINT, SIG_DFL);
-	if (dup2(sock, KEEPER_RUNNER_FD) == KEEPER_RUNNER_FD)
+	/* received close-on-exec, and perhaps in the right place already */
+	if (sock == KEEPER_RUNNER_FD ? fcntl(sock, F_SETFD, 0) == 0
+				     : dup2(sock, KEEPER_RUNNER_FD) == KEEPER_RUNNER_FD)
 		(void)execv(argv[0], argv);
 	_exit(127);
 }

@@ -416,8 +416,8 @@ void link_call(struct link *l, struct driver_call *c, struct link_request *rq)
 		error = -ECANCELED;
 	else if (l->n_calls >= l->max_calls)
 		error = -EAGAIN;
-	else if (l->state != LINK_UP && l->attempts > 0)
-		error = -EHOSTDOWN;
+	else if (l->state != LINK_UP && l->state != LINK_LIST && l->attempts > 0)
+		error = -EHOSTDOWN; /* while it lists what it has, it is as good as up */
 	if (error != 0) {
 		request_free(rq);
 		link_fail(l, c, error);

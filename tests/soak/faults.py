@@ -1,0 +1,99 @@
+"""What goes wrong on machines, on purpose."""
+
+import os
+import random
+import resource
+import select
+import time
+
+from census import fd_count, read
+
+WEIGHTS = {"server": 4, "runner": 4, "both": 2, "execd": 4, "disk": 2, "files": 2, "memory": 2}
+
+
+class Faults:
+    def __init__(self, stage, ledger, hardships, seed, kinds=None):
+        self.stage, self.ledger, self.hardships = stage, ledger, hardships
+        self.chance = random.Random(f"{seed} faults")
+        self.kinds = kinds or list(WEIGHTS)
+        self.runner_kills = 0
+
+    def strike(self):
+        """One of them, over when this returns."""
+        kind = self.chance.choices(self.kinds, [WEIGHTS[k] for k in self.kinds])[0]
+        span = self.hardships.begin({"both": "server"}.get(kind, kind))
+        try:
+            getattr(self, kind)()
+        finally:
+            self.hardships.end(span)
+        self.ledger.count(f"fault: {kind}")
+        code = self.stage.server.proc.poll()
+        if code is not None:
+            self.ledger.wrong(f"the server ended by itself with {code} ({kind})")
+            self.stage.start()
+
+    # --- kill -9 ---
+
+    def server(self):
+        self.stage.kill("server")
+        self.stage.start()
+
+    def runner(self):
+        self.runner_kills += 1
+        self.stage.kill("runner")
+
+    def both(self):
+        self.stage.kill(*self.chance.sample(["server", "runner"], 2))
+        self.stage.start()
+
+    def execd(self):
+        """PID 1 of some sandboxes, whether anybody knows of them already or not."""
+        here = sorted(self.stage.instance.leaves())
+        for sandbox in self.chance.sample(here, min(len(here), self.chance.randrange(1, 4))):
+            box = self.ledger.boxes.get(sandbox)
+            if box is not None:
+                box.doom("killed")
+            self.stage.kill(sandbox)
+
+    # --- nothing left of something ---
+
+    def _hold(self):
+        """As long as it takes until it is over. Not a wait for anything: this is the fault's length."""
+        select.select([], [], [], self.chance.uniform(0.5, 3))
+
+    def disk(self):
+        path = self.stage.fill_disk()
+        try:
+            self._hold()
+        finally:
+            os.unlink(path)
+
+    def files(self):
+        """No descriptors but a few."""
+        pid = self.chance.choice([self.stage.server.pid, self.stage.runner()])
+        if pid is None:
+            return
+        self._limit(pid, resource.RLIMIT_NOFILE, fd_count(pid) + self.chance.randrange(0, 12))
+
+    def memory(self):
+        """No address space but a little: malloc and mmap fail."""
+        pid = self.stage.server.pid
+        pages = (read(f"/proc/{pid}/statm") or "0").split()[0]
+        self._limit(pid, resource.RLIMIT_AS, int(pages) * resource.getpagesize() + self.chance.randrange(0, 1 << 19))
+
+    def _limit(self, pid, what, value):
+        if self.stage.limit(pid, what, value):
+            self._hold()
+            self.stage.limit(pid, what, None)
+
+
+class Pace:
+    """Faults at random distances for so long."""
+
+    def __init__(self, faults, seconds):
+        self.faults, self.end = faults, time.monotonic() + seconds
+
+    def run(self, stop):
+        while time.monotonic() < self.end and not stop():
+            select.select([], [], [], self.faults.chance.uniform(0.2, 3))
+            self.faults.strike()
