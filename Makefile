@@ -4,10 +4,14 @@ PREFIX        ?= /usr/local
 DESTDIR       ?=
 FUZZ_SECONDS  ?= 60
 FUZZ          ?=
+SOAK_SECONDS  ?= 600
+SOAK_SEED     ?=
 T             ?=
+BENCH         ?=
+PUBLISH       ?=
 
 .DEFAULT_GOAL := build
-.PHONY: build test run bench fuzz lint fmt clean install help
+.PHONY: build test test-soak run bench fuzz lint fmt clean install help
 
 build: ## compile everything; the programs are build/NAME
 	@scripts/deps install build
@@ -17,15 +21,19 @@ test: ## all checks and tests, in all builds; T="STAGE..." or T="-k NAME" for so
 	@scripts/deps install build test
 	@tests/run $(T)
 
+test-soak: build ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=N repeats the choices of a run
+	@scripts/deps install test
+	@OSB_BUILD=$(CURDIR)/build SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(or $(SOAK_SEED),0) tests/soak/run
+
 run: build ## start the server on this machine and show a sandbox at work
 	@if [ -x scripts/demo ]; then exec scripts/demo; fi; \
 	echo "make run: there is no server to start yet."; \
 	echo "  What exists is the foundation: see 'What works today' in README.md."; \
 	exit 1
 
-bench: build ## compare with peers in one run on this machine; writes build/bench/
+bench: build ## compare with peers in one run; BENCH="http ..." for some, PUBLISH=1 into docs/benchmarks/
 	@scripts/deps install bench
-	@scripts/bench
+	@OSB_BENCH_PUBLISH=$(PUBLISH) scripts/bench $(BENCH)
 
 fuzz: ## fuzz each parser for FUZZ_SECONDS (60); FUZZ="NAME..." for some
 	@scripts/deps install build test
@@ -46,4 +54,4 @@ install: build ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR=$(DESTDIR) meson install -C build --quiet
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20

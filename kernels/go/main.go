@@ -75,6 +75,9 @@ func (e *cellError) Error() string { return e.value }
 
 func compileError(text string) *cellError {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if text == "interrupted" {
+		return &cellError{"KeyboardInterrupt", text, lines}
+	}
 	return &cellError{"CompileError", lines[0], lines}
 }
 
@@ -221,6 +224,9 @@ func goTool(args ...string) (string, error) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOWORK=off")
 	out, err := inChildOf(cmd)
+	if err != nil && strings.TrimSpace(out) == "" { // without a word: by the signal of an interrupt
+		out = "interrupted"
+	}
 	return out, err
 }
 
@@ -309,5 +315,6 @@ var ourPackages = regexp.MustCompile(`\b(osbkernel/)?osbc\d+\.`)
 
 // plainNames undoes the renaming in texts that people read.
 func plainNames(s string) string {
+	s = strings.ReplaceAll(s, "OsbRun(", "cell(")
 	return ourPackages.ReplaceAllString(ourNames.ReplaceAllString(s, ""), "")
 }

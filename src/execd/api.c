@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/rand.h"
 
 #define TOKEN_FIELD "X-EXECD-ACCESS-TOKEN"
@@ -256,8 +257,20 @@ void api_route(struct http_req *r)
 		http_reply(r, 404, "text/plain", SPAN_LIT("404 page not found"));
 }
 
+static void log_request(struct http_req *r)
+{
+	/* the path alone: queries name files */
+	const char *method = arena_dup(&r->arena, r->head->method_name);
+	const char *path = arena_dup(&r->arena, r->head->path);
+
+	if (method != NULL && path != NULL)
+		log_debug("request", { "method", method }, { "path", path });
+}
+
 void api_handle(struct http_req *r)
 {
+	if (log_enabled(LOG_DEBUG))
+		log_request(r);
 	add_request_id(r);
 	if (authorized(r)) {
 		api_route(r);

@@ -33,7 +33,8 @@
 /* The server's handler: authentication, then api_route(). */
 void api_handle(struct http_req *r);
 /* Find the route and call it. For requests that have been let in already: the port proxy comes back
- * here when somebody asks for our own port, with r->head exchanged for one with the inner target. */
+ * here when somebody asks for our own port, with r->head exchanged for one with the inner
+ * target. */
 void api_route(struct http_req *r);
 /* The server's `refuse`: parse errors, limits. */
 void api_refuse(struct http_req *r, int status, const char *why);
@@ -50,8 +51,8 @@ void api_json(struct http_req *r, int status, struct buf *body);
 /* --- questions --- */
 
 /* Parse a collected JSON body by the API's rules: only the first value counts, what follows is
- * ignored. False: answered (400 INVALID_REQUEST_BODY). An empty body is refused unless `may_be_empty`,
- * which makes *ret NULL; so does a JSON null. Otherwise *ret is an object. */
+ * ignored. False: answered (400 INVALID_REQUEST_BODY). An empty body is refused unless
+ * `may_be_empty`, which makes *ret NULL; so does a JSON null. Otherwise *ret is an object. */
 bool api_parse(struct http_req *r, struct span body, bool may_be_empty, json_t **ret);
 /* As api_parse(), for any kind of value. */
 bool api_parse_value(struct http_req *r, struct span body, json_t **ret);

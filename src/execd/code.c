@@ -57,8 +57,8 @@ static void run_default(struct http_req *r, const struct code_language *lang, st
 	autofree char *cwd = NULL;
 	struct err e = ERR_INIT;
 
-	if (c == NULL && (default_cwd(x, &cwd, &e) < 0 ||
-			  code_context_new(x, lang, cwd, true, &c, &e) < 0))
+	if (c == NULL &&
+	    (default_cwd(x, &cwd, &e) < 0 || code_context_new(x, lang, cwd, true, &c, &e) < 0))
 		api_errorf(r, 500, API_RUNTIME_ERROR, "error running codes. %s", e.msg);
 	else
 		code_context_run(c, r, code);

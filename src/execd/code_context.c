@@ -55,8 +55,8 @@ static void give_code(struct code_context *c)
 	free(TAKE(c->code));
 	if (r < 0)
 		fail_run(c, "ValueError",
-			 r == -EINVAL ? "a cell of this language cannot contain a NUL character" :
-					"the cell is too long");
+			 r == -EINVAL ? "a cell of this language cannot contain a NUL character"
+				      : "the cell is too long");
 }
 
 static void on_ready(struct kernel *k)
@@ -206,8 +206,8 @@ static void on_drained(struct events *ev)
 		kernel_resume(c->kernel);
 }
 
-/* Nobody is there to see what the cell does, or to end it: it is asked to stop, and not killed if it
- * does not, since its state may be worth more. */
+/* Nobody is there to see what the cell does, or to end it: it is asked to stop, and not killed if
+ * it does not, since its state may be worth more. */
 static void on_left(struct events *ev)
 {
 	struct code_context *c = CONTAINER_OF(ev, struct code_context, events);

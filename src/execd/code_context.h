@@ -2,9 +2,9 @@
  * when it is needed and again if it has ended. One cell runs at a time.
  *
  * The stream of a run: `init` with the context's id, output and results as they come,
- * `execution_count`, an `error` if the cell failed, `execution_complete`. A kernel that ends with its
- * cell ends the stream with an `error`; so does whatever else prevents the cell from coming to its
- * end. If the client leaves, the cell is interrupted; the state stays. */
+ * `execution_count`, an `error` if the cell failed, `execution_complete`. A kernel that ends with
+ * its cell ends the stream with an `error`; so does whatever else prevents the cell from coming to
+ * its end. If the client leaves, the cell is interrupted; the state stays. */
 #ifndef OSB_EXECD_CODE_CONTEXT_H
 #define OSB_EXECD_CODE_CONTEXT_H
 
@@ -41,7 +41,7 @@ struct code_context {
 	bool is_default;
 	bool running;
 	bool interrupted;
-	bool counted; /* execution_count was told */
+	bool counted;  /* execution_count was told */
 	bool unforked; /* the next kernel is to be a fresh process */
 };
 

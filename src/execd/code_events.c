@@ -38,8 +38,8 @@ static struct span cut(struct span s, size_t max)
 
 static struct span string_of(const json_t *v)
 {
-	return json_is_string(v) ? span_of(json_string_value(v), json_string_length(v)) :
-				   span_of(NULL, 0);
+	return json_is_string(v) ? span_of(json_string_value(v), json_string_length(v))
+				 : span_of(NULL, 0);
 }
 
 /* --- results --- */

@@ -11,11 +11,12 @@
 		"-c", "exec(compile(open(4, 'rb').read(), '<osb kernel>', 'exec'))", \
 	}
 /* import() belongs to the script it is written in, so the driver gets one that works */
-#define NODE_ARGV                                                                       \
-	{                                                                               \
-		"-e", "{ const s = require('node:fs').readFileSync(4, 'utf8');"         \
-		      "new Function('require', 'importer', 'source', s)"                \
-		      "(require, (what, options) => import(what, options), s) }",       \
+#define NODE_ARGV                                                                   \
+	{                                                                           \
+		"-e",                                                               \
+			"{ const s = require('node:fs').readFileSync(4, 'utf8');"   \
+			"new Function('require', 'importer', 'source', s)"          \
+			"(require, (what, options) => import(what, options), s) }", \
 	}
 
 static const struct code_language languages[] = {
@@ -78,8 +79,7 @@ static const struct code_language languages[] = {
 		.driver = "ruby",
 		.needs = { "ruby" },
 		.advice = "Ruby 2.7 or newer",
-		.argv = { "-e",
-			  "eval(IO.for_fd(4).read, TOPLEVEL_BINDING.dup, 'osb kernel')" },
+		.argv = { "-e", "eval(IO.for_fd(4).read, TOPLEVEL_BINDING.dup, 'osb kernel')" },
 	},
 	{
 		.name = "r",

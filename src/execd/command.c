@@ -78,10 +78,10 @@ static void too_old(struct deadline_queue *q, struct deadline *d)
 		deadline_set(q, d);
 }
 
-static void record_end(struct command *c)
+static void on_ended(struct run *run)
 {
+	struct command *c = run->user;
 	struct commands *all = c->all;
-	const struct run *run = c->run;
 
 	c->running = false;
 	c->finished_us = clock_wall_us();
@@ -113,10 +113,12 @@ static void on_started(struct run *run)
 
 static void on_finished(struct run *run)
 {
-	struct command *c = run->user;
-
-	record_end(c);
 	run_tell(run);
+}
+
+static void on_dead(struct run *run)
+{
+	command_api_dead(run->user);
 }
 
 static void on_gone(struct run *run)
@@ -128,7 +130,6 @@ static void on_gone(struct run *run)
 	free(run);
 	logbuf_finish(&c->log);
 	count_bytes(c);
-	command_api_gone(c);
 	make_room(all);
 }
 
@@ -165,7 +166,9 @@ static struct command *command_new(struct commands *all, const struct command_re
 	run->user = c;
 	run->timeout_ms = q->timeout_ms;
 	run->started = on_started;
+	run->ended = on_ended;
 	run->finished = on_finished;
+	run->dead = on_dead;
 	run->gone = on_gone;
 	if (q->background)
 		run->log = &c->log;

@@ -1,13 +1,13 @@
-/* Shell commands: run in the foreground with their output as events, or in the background with their
- * output in a log; known by their id while they run and for a while after. */
+/* Shell commands: run in the foreground with their output as events, or in the background with
+ * their output in a log; known by their id while they run and for a while after. */
 #ifndef OSB_EXECD_COMMAND_H
 #define OSB_EXECD_COMMAND_H
 
 #include "codec/json.h"
 #include "execd/run.h"
 
-/* What is kept of finished commands: the newest, so many of them, for so long, with so many bytes of
- * output and text in all. */
+/* What is kept of finished commands: the newest, so many of them, for so long, with so many bytes
+ * of output and text in all. */
 #define COMMANDS_KEEP_COUNT 1024
 #define COMMANDS_KEEP_MS    3600000
 #define COMMANDS_KEEP_BYTES MIB(64)

@@ -184,7 +184,7 @@ static void waiting_over(struct http_req *r)
 	list_remove(&((struct waiting *)r->user)->link);
 }
 
-void command_api_gone(struct command *c)
+void command_api_dead(struct command *c)
 {
 	list_for_each_safe (it, &c->waiting) {
 		struct waiting *w = LIST_ENTRY(it, struct waiting, link);

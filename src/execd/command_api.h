@@ -4,8 +4,8 @@
 
 #include "execd/command.h"
 
-/* Nothing of it is left: answers those who wait for that. */
-void command_api_gone(struct command *c);
+/* No process of it is left: answers those who wait for that. */
+void command_api_dead(struct command *c);
 
 /* A directory that a client named, looked up in the environment its process will have. *ret is
  * malloc'd, or NULL for an empty or absent one. False: answered (400). */

@@ -313,7 +313,8 @@ static int build_view(struct plan *p, const json_t *v, char *ret_kind, struct er
 		r = mount_fresh("tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777", e);
 	if (r == 0 && access("/dev/shm", F_OK) == 0)
 		r = mount_fresh("tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777", e);
-	/* sockets are reached through read-only mounts as well; names of hosts may be looked up here */
+	/* sockets are reached through read-only mounts as well; names of hosts may be looked up
+	 * here */
 	if (r == 0 && p->private_tmp && !p->share_net && access("/run", F_OK) == 0)
 		r = mount_fresh("tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=0755", e);
 	if (r == 0)

@@ -1,13 +1,13 @@
 /* The inside of an isolated session: another execd, in namespaces of its own.
  *
  * execd starts itself once more under another name. That process reads a plan, leaves the
- * namespaces it was born into, builds the view of the session out of the mounts there are, gives
- * up its rights, and becomes an ordinary execd on a socket it was handed. Requests for the session
- * are passed on to that one, so that commands and files mean there what they mean everywhere.
+ * namespaces it was born into, builds the view of the session out of the mounts there are, gives up
+ * its rights, and becomes an ordinary execd on a socket it was handed. Requests for the session are
+ * passed on to that one, so that commands and files mean there what they mean everywhere.
  *
- * Descriptors: ISOLATE_PLAN has the plan, ISOLATE_LISTEN and ISOLATE_SPEC are for the execd to come,
- * and whatever goes wrong is written to ISOLATE_STATUS: a letter for its kind, then words. Its end
- * without a word means that all went well. */
+ * Descriptors: ISOLATE_PLAN has the plan, ISOLATE_LISTEN and ISOLATE_SPEC are for the execd to
+ * come, and whatever goes wrong is written to ISOLATE_STATUS: a letter for its kind, then words.
+ * Its end without a word means that all went well. */
 #ifndef OSB_EXECD_ISOLATE_H
 #define OSB_EXECD_ISOLATE_H
 

@@ -1,5 +1,5 @@
-/* POST .../run, in the execd inside a session: the code runs in a shell session of that execd, which
- * is made with the first run and keeps directory and variables from one to the next. */
+/* POST .../run, in the execd inside a session: the code runs in a shell session of that execd,
+ * which is made with the first run and keeps directory and variables from one to the next. */
 #include <string.h>
 
 #include "execd/api.h"

@@ -4,13 +4,13 @@
  *	STARTING -> IDLE <-> BUSY
  *	    \--------\---------\--> ENDING -> ENDED
  *
- * Its output comes by two pipes, everything else by the control socket. A frame is acted on when the
- * bytes that lay in the pipes at its arrival have been passed on, so that the order is the cell's.
- * What is printed while no cell runs is kept, the newest of it, and goes to the next one.
+ * Its output comes by two pipes, everything else by the control socket. A frame is acted on when
+ * the bytes that lay in the pipes at its arrival have been passed on, so that the order is the
+ * cell's. What is printed while no cell runs is kept, the newest of it, and goes to the next one.
  *
- * The process is not trusted: a cell can write to every descriptor the driver has. What is no frame,
- * or one out of turn, ends the kernel. However it ends, the owner is told once, with the words for
- * it; then all that descended from it is ended as well, and the memory goes by itself. */
+ * The process is not trusted: a cell can write to every descriptor the driver has. What is no
+ * frame, or one out of turn, ends the kernel. However it ends, the owner is told once, with the
+ * words for it; then all that descended from it is ended as well, and the memory goes by itself. */
 #ifndef OSB_EXECD_KERNEL_H
 #define OSB_EXECD_KERNEL_H
 
@@ -23,7 +23,7 @@
 /* Kept of what is printed between cells. */
 #define KERNEL_BETWEEN KIB(64)
 /* Until a kernel is ready. A first one may have to compile itself. */
-#define KERNEL_START_MS 120000
+#define KERNEL_START_MS 300000
 
 struct kernel;
 

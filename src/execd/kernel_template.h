@@ -7,8 +7,9 @@
  *
  * The helper leaves at once, so that the warden becomes execd's own; the warden executes execd with
  * SPAWN_WARDEN_OPTION. From then on a forked kernel is as any other process that execd started: its
- * tree is known and can be ended, its end is reported, by the pipe that went to the template with the
- * kernel's descriptors. Should the template fail, that pipe closes, which counts as a failed start.
+ * tree is known and can be ended, its end is reported, by the pipe that went to the template with
+ * the kernel's descriptors. Should the template fail, that pipe closes, which counts as a failed
+ * start.
  *
  * A template belongs to one interpreter and one environment. When either has changed since, it is
  * replaced. */
@@ -23,12 +24,14 @@
 
 struct kernel_template;
 
-/* Have one started in the background if that is wanted (--warm, EXECD_WARM) and there is a Python. */
+/* Have one started in the background if that is wanted (--warm, EXECD_WARM) and there is a
+ * Python. */
 void kernel_template_warm(struct execd *x);
 
-/* Fork a kernel with control socket and output descriptors `fds`, which stay the caller's. `path` is
- * the interpreter, `env` has OSB_KERNEL. The callbacks of `p` are set. Negative: there is no template
- * that could (yet); then one is started for the next time, and nothing was done for this. */
+/* Fork a kernel with control socket and output descriptors `fds`, which stay the caller's. `path`
+ * is the interpreter, `env` has OSB_KERNEL. The callbacks of `p` are set. Negative: there is no
+ * template that could (yet); then one is started for the next time, and nothing was done for
+ * this. */
 int kernel_template_spawn(struct execd *x, struct proc *p, const struct env *env, const char *path,
 			  const char *cwd, const int fds[3]);
 

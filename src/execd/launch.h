@@ -23,8 +23,8 @@ struct launch {
 	void *user;
 };
 
-/* `plan` and `spec` are JSON texts; listen_fd (-EBADF for a probe) stays the caller's. The callbacks
- * are set, the rest is zero. Fails now, or calls back (perhaps at once). */
+/* `plan` and `spec` are JSON texts; listen_fd (-EBADF for a probe) stays the caller's. The
+ * callbacks are set, the rest is zero. Fails now, or calls back (perhaps at once). */
 int launch_start(struct execd *x, struct launch *l, struct span plan, struct span spec,
 		 int listen_fd, struct err *e);
 /* End it and everything below; `gone` follows. */

@@ -26,7 +26,8 @@ void logbuf_free(struct logbuf *l);
 void logbuf_add(struct logbuf *l, struct span data);
 /* No more will come: answers that follow it end. */
 void logbuf_finish(struct logbuf *l);
-/* The bytes kept at and behind a position (moved to the oldest kept), as far as they lie together. */
+/* The bytes kept at and behind a position (moved to the oldest kept), as far as they lie
+ * together. */
 struct span logbuf_at(const struct logbuf *l, uint64_t *position);
 
 #define LOGBUF_CURSOR_FIELD "EXECD-COMMANDS-TAIL-CURSOR"

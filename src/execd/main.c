@@ -2,6 +2,7 @@
 #include "execd/main.h"
 
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,16 +184,23 @@ static int set_up(struct execd *x, struct err *e)
 	return 0;
 }
 
-/* Most of the program was needed for starting, or is not needed yet. It is mapped from a file, so it
- * comes back page by page as it is called; until then it counts for nobody. */
-static void unmap_idle_code(void)
+/* Most of the program was needed for starting, or is not needed yet. What is mapped from the
+ * file and was never written comes back page by page when it is used; until then it counts for
+ * nobody. */
+static int unmap_segments(struct dl_phdr_info *info, size_t size, void *user)
 {
-	extern const char __executable_start[], etext[];
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t from = (uintptr_t)__executable_start & ~(page - 1);
-	uintptr_t to = (uintptr_t)etext & ~(page - 1);
 
-	(void)madvise((void *)from, to - from, MADV_DONTNEED);
+	(void)size;
+	(void)user;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t from = (info->dlpi_addr + p->p_vaddr) & ~(page - 1);
+
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) == 0)
+			(void)madvise((void *)from, p->p_memsz, MADV_DONTNEED);
+	}
+	return 1; /* the program comes first, and is all there is when it is static */
 }
 
 int main(int argc, char **argv)
@@ -238,7 +246,7 @@ int main(int argc, char **argv)
 	}
 	io_timer_init(&x->loop, &d->timer, on_timer);
 	kernel_template_warm(x);
-	unmap_idle_code();
+	(void)dl_iterate_phdr(unmap_segments, NULL);
 	io_loop_run(&x->loop);
 	return d->exit_code;
 }

@@ -1,11 +1,11 @@
 /* Processes that execd starts: a leader in a session of its own, and all that descends from it.
  *
  * Between execd and the leader stands a warden, a fork of execd that does nothing but wait. It is a
- * child subreaper, so whatever the leader's descendants do (fork twice, setsid, ignore signals), they
- * stay descendants of the warden; ending the tree means ending all of those, and the tree is gone
- * when the warden is, because it leaves last. No rights, no cgroup and no marker that a process
- * could shed are needed for that. The warden also does the fork and exec, so that neither blocks the
- * loop.
+ * child subreaper, so whatever the leader's descendants do (fork twice, setsid, ignore signals),
+ * they stay descendants of the warden; ending the tree means ending all of those, and the tree is
+ * gone when the warden is, because it leaves last. No rights, no cgroup and no marker that a
+ * process could shed are needed for that. The warden also does the fork and exec, so that neither
+ * blocks the loop.
  *
  *	proc_start() -> [failed | exited] -> gone
  *

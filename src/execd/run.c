@@ -245,6 +245,8 @@ static void begin_draining(struct run *run)
 	if (run->end != RUN_INTERRUPTED) /* then it still guards what the leader left */
 		timer_close(run);
 	enter(run, RUN_DRAINING);
+	if (run->ended != NULL)
+		run->ended(run);
 	finish_if_drained(run);
 	for (unsigned i = 0; i < ARRAY_LEN(run->outlets); i++)
 		outlet_wait(&run->outlets[i]);
@@ -290,6 +292,8 @@ static void on_gone(struct proc *p)
 			outlet_close(&run->outlets[i]);
 	timer_close(run);
 	run->proc_gone = true;
+	if (run->dead != NULL)
+		run->dead(run);
 	release(run);
 }
 

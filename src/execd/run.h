@@ -1,5 +1,5 @@
-/* A process whose output goes somewhere: to an event stream line by line, or to a log as it is. What
- * commands and the runs of a session have in common.
+/* A process whose output goes somewhere: to an event stream line by line, or to a log as it is.
+ * What commands and the runs of a session have in common.
  *
  *	STARTING -> RUNNING -> DRAINING -> FINISHED
  *
@@ -58,8 +58,12 @@ struct run {
 	void *user;
 	/* The leader runs; may be NULL. */
 	void (*started)(struct run *run);
-	/* Outcome known, all output passed on, nothing said to the client yet. */
+	/* The leader has ended, or never ran: the outcome is known; may be NULL. */
+	void (*ended)(struct run *run);
+	/* All its output has been passed on; the client has not been told of the end yet. */
 	void (*finished)(struct run *run);
+	/* No process is left (before or after `finished`: the client may be slow); may be NULL. */
+	void (*dead)(struct run *run);
 	void (*gone)(struct run *run); /* last; the memory is the owner's again */
 };
 

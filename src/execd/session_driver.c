@@ -4,10 +4,10 @@
  * `set -e`. Only `exec` and a death by signal leave the state as it was before.
  *
  * bash writes variables of all kinds (declare -p quotes them so that they come back as they were),
- * functions, aliases, how patterns match and the umask, but not what bash itself sets in each shell. Its
- * descriptors are moved out of the way of scripts that use low numbers. Everything of ours begins
- * with __execd_ and is left out; so is its tracing, should
- * the command have turned that on. A plain sh can write its exported variables. */
+ * functions, aliases, how patterns match and the umask, but not what bash itself sets in each
+ * shell. Its descriptors are moved out of the way of scripts that use low numbers. Everything of
+ * ours begins with __execd_ and is left out; so is its tracing, should the command have turned that
+ * on. A plain sh can write its exported variables. */
 #include "execd/session_driver.h"
 
 const char session_driver_bash[] =

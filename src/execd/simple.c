@@ -84,6 +84,19 @@ bool simple_split(const char *text, struct simple *ret)
 	return !is_shell_word(ret->argv[0]) || has_twin(ret);
 }
 
+/* A PATH that depends on the directory is the shell's to follow. */
+static bool path_is_absolute(const struct env *env)
+{
+	struct span rest = span_str(env_get(env, SPAN_LIT("PATH")));
+
+	if (rest.len == 0)
+		return false;
+	while (rest.p != NULL)
+		if (!span_starts(span_cut(&rest, ':'), "/"))
+			return false;
+	return true;
+}
+
 static bool shell_is_tampered(const struct env *env)
 {
 	for (size_t i = 0; i < ARRAY_LEN(shell_variables); i++)
@@ -123,7 +136,7 @@ bool simple_prepare(const char *text, const char *cwd, struct env *env, struct s
 {
 	autofree char *path = NULL;
 
-	if (!simple_split(text, ret) || shell_is_tampered(env))
+	if (!simple_split(text, ret) || shell_is_tampered(env) || !path_is_absolute(env))
 		return false;
 	path = proc_which(ret->argv[0], env->vars);
 	if (path == NULL || !is_program(path) || access(path, X_OK) < 0)

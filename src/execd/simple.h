@@ -1,9 +1,9 @@
 /* Command lines that need no shell.
  *
- * A shell that is given "git status" ends up replacing itself by git with two words; its start-up is
- * then pure loss, and most of what such a call costs. Lines that hold nothing but plain words, the
- * first of them a program on the PATH and no word of the shell's own, are taken apart here instead.
- * Whatever leaves a doubt goes to the shell. */
+ * A shell that is given "git status" ends up replacing itself by git with two words; its start-up
+ * is then pure loss, and most of what such a call costs. Lines that hold nothing but plain words,
+ * the first of them a program on the PATH and no word of the shell's own, are taken apart here
+ * instead. Whatever leaves a doubt goes to the shell. */
 #ifndef OSB_EXECD_SIMPLE_H
 #define OSB_EXECD_SIMPLE_H
 

@@ -1,7 +1,7 @@
 /* Everything below `warden_main` runs in a fork of a program with threads, and `leader_main` in the
- * memory of its suspended parent: system calls on the arguments they were given and nothing else, no
- * malloc, no stdio, no lock. Credentials are changed by the bare system calls, because libc's would
- * try to change those of all threads it knows of. */
+ * memory of its suspended parent: system calls on the arguments they were given and nothing else,
+ * no malloc, no stdio, no lock. Credentials are changed by the bare system calls, because libc's
+ * would try to change those of all threads it knows of. */
 #include "execd/spawn.h"
 
 #include <errno.h>
@@ -70,8 +70,8 @@ IN_CHILD static int take_ids(const struct user_ids *ids)
 	return (int)syscall(SYS_setresuid, ids->uid, ids->uid, ids->uid);
 }
 
-/* The handlers are the child's own (no CLONE_SIGHAND). Those of execd must be gone before signals are
- * let in; exec would reset them too late, and would leave what is ignored ignored. */
+/* The handlers are the child's own (no CLONE_SIGHAND). Those of execd must be gone before signals
+ * are let in; exec would reset them too late, and would leave what is ignored ignored. */
 IN_CHILD static void default_signals(void)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
@@ -197,7 +197,8 @@ IN_CHILD static void wait_for_all(pid_t leader, int status_fd)
 	}
 }
 
-/* Signals stay blocked for good: nothing but SIGKILL ends a warden before its children have ended. */
+/* Signals stay blocked for good: nothing but SIGKILL ends a warden before its children have
+ * ended. */
 IN_CHILD static void warden_main(const struct proc_spec *spec, int status_fd)
 {
 	struct start start = { .spec = spec };

@@ -51,8 +51,8 @@ int spawn_direct(const struct proc_spec *s, pid_t *ret, struct err *e);
 int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_fd, struct err *e);
 
 /* The warden of a process that somebody else forked: a program of its own, "execd --warden-of PID
- * FD", which that process's parent becomes by exec (see kernel_template.h). Does not return if it is
- * asked for. */
+ * FD", which that process's parent becomes by exec (see kernel_template.h). Does not return if it
+ * is asked for. */
 #define SPAWN_WARDEN_OPTION "--warden-of"
 void spawn_warden_program(int argc, char **argv);
 

@@ -109,8 +109,8 @@ static int read_table(struct table *t)
 	return r;
 }
 
-/* Is it below `root`? Follows the parents and notes the answer on the whole way. The table is not of
- * one instant, so the way may even lead in a circle: it is bounded. */
+/* Is it below `root`? Follows the parents and notes the answer on the whole way. The table is not
+ * of one instant, so the way may even lead in a circle: it is bounded. */
 static bool inside(const struct table *t, struct entry *e, pid_t root)
 {
 	struct entry *at = e;

@@ -39,7 +39,8 @@ struct user_ids {
 };
 
 /* gid NULL: the user's own group and supplementary groups; a uid without an entry gets a gid of the
- * same number and no groups (never 0, which would be root's). With a gid: that one and no others. */
+ * same number and no groups (never 0, which would be root's). With a gid: that one and no
+ * others. */
 void users_ids(const struct users *u, uid_t uid, const gid_t *gid, struct user_ids *ret);
 
 #endif

@@ -46,8 +46,8 @@ int websocket_connect(struct http_upstream *u, const struct websocket_connect_op
 		      struct err *e);
 
 void *websocket_user(const struct websocket *ws);
-/* 0, WIRE_FULL (stop until drain) or -EPIPE. One message of max_message bytes always fits; text must
- * be UTF-8. */
+/* 0, WIRE_FULL (stop until drain) or -EPIPE. One message of max_message bytes always fits; text
+ * must be UTF-8. */
 int websocket_send(struct websocket *ws, enum ws_opcode opcode, const void *p, size_t len);
 /* Header and payload in two pieces, one message (a channel byte in front of data, say). */
 int websocket_send2(struct websocket *ws, enum ws_opcode opcode, struct span a, struct span b);

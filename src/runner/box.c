@@ -23,6 +23,13 @@
 
 #define PAUSE_DEADLINE_MS 10000
 #define LOOK_EVERY_MS     2 /* v1 freezers say nothing by themselves */
+#define OOM_WAIT_MS       5000
+
+static void wake_at(struct runner *r, uint64_t at_ms)
+{
+	if (r->loop.tick_at_ms == 0 || at_ms < r->loop.tick_at_ms)
+		r->loop.tick_at_ms = at_ms;
+}
 
 struct box *box_find(struct runner *r, const char *id)
 {
@@ -128,6 +135,7 @@ static void forget(struct box *b)
 	loop_drop(&r->loop, &b->oom);
 	loop_drop(&r->loop, &b->freeze);
 	list_remove(&b->waiting);
+	list_remove(&b->short_of_memory);
 	net_release(&r->net, &b->slot);
 	(void)map_remove(&r->boxes, span_str(b->rec.id));
 	sweep_remove(r, b->rec.id);
@@ -154,14 +162,16 @@ static void finish_delete(struct box *b)
 	answer(r, MSG_DELETE, cookie, NULL);
 }
 
-static void note_oom(struct box *b)
+/* True if there was a kill that had not been told of. */
+static bool note_oom(struct box *b)
 {
 	uint64_t kills = leaf_oom_kills(&b->r->cgroups, b->rec.id);
 
 	if (kills <= b->oom_kills)
-		return;
+		return false;
 	b->oom_kills = kills;
 	tell(b, MSG_EVENT_OOM);
+	return true;
 }
 
 /* PID 1 is gone, and with it (zap_pid_ns_processes) every process of its namespace. */
@@ -177,10 +187,10 @@ static void on_end(struct watch *w, uint32_t events UNUSED)
 			loop_drop(&b->r->loop, &b->child);
 	}
 	b->status = process_collect(w->fd);
-	note_oom(b);
+	(void)note_oom(b);
+	list_remove(&b->short_of_memory);
 	loop_drop(&b->r->loop, &b->pid);
 	loop_drop(&b->r->loop, &b->oom);
-	fd_close(&b->slot.ns_fd);
 	(void)err_set(&gone, ECONNREFUSED, "the sandbox has ended");
 	answer_pause(b, &gone);
 
@@ -266,7 +276,13 @@ static void on_oom(struct watch *w, uint32_t events UNUSED)
 
 	/* an event counter must be read to fall silent; of memory.events the note does that */
 	(void)!read(w->fd, &count, sizeof(count));
-	note_oom(b);
+	if (note_oom(b))
+		return;
+	/* v1 tells before the kill, and of that nobody tells: look again for a while */
+	b->oom_until_ms = clock_mono_ms() + OOM_WAIT_MS;
+	if (list_empty(&b->short_of_memory))
+		list_push_back(&b->r->short_of_memory, &b->short_of_memory);
+	wake_at(b->r, clock_mono_ms() + LOOK_EVERY_MS);
 }
 
 static int watch_box(struct box *b, int pid_fd, struct err *e)
@@ -277,6 +293,9 @@ static int watch_box(struct box *b, int pid_fd, struct err *e)
 	q = loop_add(&b->r->loop, &b->pid, pid_fd, EPOLLIN, on_end);
 	if (q < 0)
 		return err_code(e, q, "watch the sandbox");
+	/* without a limit there is nothing of its own to run out of */
+	if (b->rec.limits.memory_bytes == 0)
+		return 0;
 	fd = leaf_oom_fd(&b->r->cgroups, b->rec.id, &v2);
 	if (fd >= 0 && loop_add(&b->r->loop, &b->oom, fd, v2 ? EPOLLPRI : EPOLLIN, on_oom) < 0)
 		(void)close(fd);
@@ -294,6 +313,7 @@ static struct box *new_box(struct runner *r)
 	b->slot = (struct net_slot){ .ns_fd = -EBADF, .index = NET_NO_ADDR };
 	b->status = -1;
 	list_init(&b->waiting);
+	list_init(&b->short_of_memory);
 	return b;
 }
 
@@ -317,6 +337,8 @@ int box_create(struct runner *r, const struct msg_create *m, const int *fds, str
 	b->row = made.row;
 	b->rec = made.rec;
 	b->slot = made.slot;
+	/* its processes keep the namespace, and every clone pays for our open descriptors */
+	fd_close(&b->slot.ns_fd);
 	b->creating = true;
 	b->create_cookie = m->head.cookie;
 	q = map_put(&r->boxes, span_str(b->rec.id), b, NULL);
@@ -338,7 +360,6 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 {
 	autofd int fd = -EBADF;
 	struct box *b;
-	char path[32];
 	int q;
 
 	b = new_box(r);
@@ -358,8 +379,6 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 	fd = process_open(rec->pid, rec->start_ticks);
 	if (fd < 0)
 		return 0;
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/net", rec->pid);
-	b->slot.ns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	b->state = leaf_is_frozen(&r->cgroups, rec->id) == 1 ? BOX_PAUSED : BOX_RUNNING;
 	q = watch_box(b, fd, e);
 	if (q == 0)
@@ -385,16 +404,22 @@ static void on_freeze(struct watch *w, uint32_t events UNUSED)
 
 static void wait_until(struct box *b, uint64_t at_ms)
 {
-	struct loop *l = &b->r->loop;
-
 	b->look_ms = at_ms;
-	if (l->tick_at_ms == 0 || at_ms < l->tick_at_ms)
-		l->tick_at_ms = at_ms;
+	wake_at(b->r, at_ms);
 }
 
 void box_tick(struct runner *r)
 {
 	uint64_t now = clock_mono_ms();
+
+	list_for_each_safe (it, &r->short_of_memory) {
+		struct box *b = LIST_ENTRY(it, struct box, short_of_memory);
+
+		if (note_oom(b) || now >= b->oom_until_ms)
+			list_remove(&b->short_of_memory);
+		else
+			wake_at(r, now + LOOK_EVERY_MS);
+	}
 
 	list_for_each_safe (it, &r->waiting) {
 		struct box *b = LIST_ENTRY(it, struct box, waiting);
@@ -461,7 +486,13 @@ int box_resume(struct box *b, struct err *e)
 
 int box_dial(struct box *b, const struct msg_dial *m, int *ret_fd, struct err *e)
 {
-	if (b->slot.ns_fd < 0)
+	autofd int ns = -EBADF;
+	char path[32];
+
+	/* by number, and then by descriptor that the number still means the same process */
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/net", b->rec.pid);
+	ns = open(path, O_RDONLY | O_CLOEXEC);
+	if (ns < 0 || b->pid.fd < 0 || process_ended(b->pid.fd))
 		return err_set(e, ECONNREFUSED, "the sandbox has ended");
-	return net_dial(&b->r->net, b->slot.ns_fd, (enum msg_family)m->family, m->port, ret_fd, e);
+	return net_dial(&b->r->net, ns, (enum msg_family)m->family, m->port, ret_fd, e);
 }

@@ -38,6 +38,8 @@ struct box {
 
 	struct list waiting;
 	uint64_t deadline_ms, look_ms;
+	struct list short_of_memory;
+	uint64_t oom_until_ms;
 };
 
 struct box *box_find(struct runner *r, const char *id);

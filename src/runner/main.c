@@ -433,6 +433,7 @@ int main(int argc, char **argv)
 	}
 	map_init(&r.boxes);
 	list_init(&r.waiting);
+	list_init(&r.short_of_memory);
 	list_init(&r.out);
 	r.listen.fd = r.peer.fd = r.broom.fd = r.signals.fd = r.guard.fd = -EBADF;
 	r.loop.idle = on_idle;

@@ -49,8 +49,9 @@ struct runner {
 	uint64_t ram_bytes;
 	enum disk_way disk_way;
 
-	struct map boxes;    /* by id */
-	struct list waiting; /* boxes with a deadline */
+	struct map boxes;            /* by id */
+	struct list waiting;         /* boxes that are being paused */
+	struct list short_of_memory; /* boxes in which something is about to be killed */
 
 	/* the peer */
 	struct watch listen, peer, signals;

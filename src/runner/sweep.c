@@ -112,6 +112,14 @@ static void sweep_trash(struct sweep *s, const char *name UNUSED)
 	s->r->trash_left = true;
 }
 
+/* Volumes that the server has set aside: it may not remove what sandboxes wrote in them. */
+static void sweep_volume(struct sweep *s, const char *name)
+{
+	if (strncmp(name, MSG_GONE_VOLUME, strlen(MSG_GONE_VOLUME)) == 0 &&
+	    renameat(s->r->state.volumes_fd, name, s->r->state.trash_fd, name) == 0)
+		s->r->trash_left = true;
+}
+
 /* Older host images, once nothing can be running on them. */
 static void sweep_image(struct sweep *s, const char *name)
 {
@@ -128,6 +136,7 @@ void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left)
 	sweep_dir(&s, r->state.sock_fd, sweep_socket);
 	sweep_dir(&s, r->state.boxes_fd, sweep_box);
 	*ret_swept = s.swept;
+	sweep_dir(&s, r->state.volumes_fd, sweep_volume);
 	sweep_dir(&s, r->state.trash_fd, sweep_trash);
 	sweep_dir(&s, r->state.host_fd, sweep_image);
 	*ret_left = s.left;

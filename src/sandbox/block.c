@@ -76,7 +76,7 @@ static bool read_block(int dir, unsigned i, uint64_t *ret_k, char *ret_owner, si
 	       span_copy(rest, ret_owner, size);
 }
 
-/* Does the instance with this state directory have a runner, or a sandbox that lives without one? */
+/* Does the instance with this state directory have a runner, or a sandbox that lives without? */
 static bool in_use(const char *state_path)
 {
 	struct flock held = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

@@ -249,7 +249,7 @@ static int copy_sparse(int from, int to, uint64_t bytes, struct err *e)
 
 static int make_image(const struct state *s, int box_fd, uint64_t bytes, int *ret_fd, struct err *e)
 {
-	/* a broken image is the tenant's loss, not the host's panic; there is no journal to replay */
+	/* a broken image is the tenant's loss, not the host's panic */
 	static const struct mnt_opt opts[] = {
 		{ "errors", "remount-ro" }, { "discard", NULL }, { "noinit_itable", NULL }, { 0 }
 	};

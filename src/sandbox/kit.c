@@ -220,28 +220,24 @@ static int try_userns(void)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 
-/* The kernel makes no user namespaces for who has been chrooted, and pivot_root wants a mount. So
- * leave the chroot upwards, in this mount namespace of ours where nobody minds, and come back to
- * the same directory as a root of its own. */
+/* The kernel makes no user namespaces for who has been chrooted. So leave the chroot (entering a
+ * mount namespace, be it one's own, puts one at its root) and come back to the same directory as a
+ * root of its own. */
 static int leave_chroot(struct err *e)
 {
-	autofd int tree = -EBADF, root = -EBADF;
-	struct stat here = { 0 }, above = { 0 };
+	autofd int tree = -EBADF, root = -EBADF, ns = -EBADF;
 
 	tree = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (tree < 0 || root < 0 || chroot("/proc") < 0 || fchdir(root) < 0)
+	ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	if (tree < 0 || root < 0 || ns < 0 || setns(ns, CLONE_NEWNS) < 0)
 		return err_sys(e, "leave the chroot");
-	do {
-		if (stat(".", &here) < 0 || chdir("..") < 0 || stat(".", &above) < 0)
-			return err_sys(e, "leave the chroot");
-	} while (here.st_dev != above.st_dev || here.st_ino != above.st_ino);
 	/* private before anything is attached: the host must not see it */
-	if (chroot(".") < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    move_mount(tree, "", root, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ||
 	    fchdir(tree) < 0 || call_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
 	    chdir("/") < 0)
-		return err_sys(e, "leave the chroot");
+		return err_sys(e, "make the chroot a root of its own");
 	return 0;
 }
 

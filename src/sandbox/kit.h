@@ -21,8 +21,9 @@
 #include "sandbox/pseudo.h"
 #include "sandbox/state.h"
 
-/* A mount namespace of our own, in which user namespaces can be made. Before any descriptor is opened that mounts will be cloned from:
- * the kernel clones only what is in the caller's namespace. */
+/* A mount namespace of our own, in which user namespaces can be made. To be entered before any
+ * descriptor is opened that mounts will be cloned from: the kernel clones only what is in the
+ * caller's namespace. */
 int kit_enter(struct err *e);
 int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, struct err *e);
 

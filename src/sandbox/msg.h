@@ -223,7 +223,10 @@ struct msg_dial {
 	uint32_t reserved;
 };
 
-/* SWEEP: remove what no live sandbox owns (also done at start and after each death). */
+/* SWEEP: remove what no live sandbox owns (also done at start and after each death), and volumes
+ * that the server has renamed to MSG_GONE_VOLUME and something, which it may not empty itself. */
+#define MSG_GONE_VOLUME ".gone-"
+
 struct msg_sweep_reply {
 	struct msg_head head;
 	struct err err;

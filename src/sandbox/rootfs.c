@@ -87,8 +87,8 @@ int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err 
 	size_t len;
 	int q, n;
 
-	/* volatile: no sync to disk on the overlay's own account; a sandbox does not outlive a crash
-	 * of the host, so there is nothing to be saved for */
+	/* volatile: no sync to disk on the overlay's own account; a sandbox does not outlive a
+	 * crash of the host, so there is nothing to be saved for */
 	n = snprintf(options, sizeof(options),
 		     "userxattr,volatile,upperdir=u/up,workdir=u/work,lowerdir=");
 	len = (size_t)n;

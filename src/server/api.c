@@ -198,7 +198,7 @@ bool api_cors(struct http_req *r)
 
 static bool is_public(const struct http_req *r)
 {
-	static const char *const open[] = { "/health", "/readyz" };
+	static const char *const open[] = { "/health", "/readyz", "/v1/health", "/v1/readyz" };
 
 	for (size_t i = 0; i < ARRAY_LEN(open); i++)
 		if (span_is(r->head->path, open[i]))

@@ -86,17 +86,22 @@ void manager_event(struct sandbox *sb, const char *kind, const char *message)
 	records_add_event(sb->manager->store, sb->rec.id, kind, message);
 }
 
-void manager_record(struct sandbox *sb)
+static void record(struct sandbox *sb, records_done *done, void *ctx)
 {
 	char line[256];
 
-	records_set_status(sb->manager->store, &sb->rec, NULL, NULL);
+	records_set_status(sb->manager->store, &sb->rec, done, ctx);
 	(void)snprintf(line, sizeof(line), "%s%s%s%s%s", sandbox_state_name(sb->state),
 		       sb->rec.reason != NULL ? " " : "",
 		       sb->rec.reason != NULL ? sb->rec.reason : "",
 		       sb->rec.message != NULL ? ": " : "",
 		       sb->rec.message != NULL ? sb->rec.message : "");
 	manager_event(sb, "state", line);
+}
+
+void manager_record(struct sandbox *sb)
+{
+	record(sb, NULL, NULL);
 }
 
 void manager_answer(struct list *waiters, struct sandbox *sb, enum error error, const char *why)
@@ -160,6 +165,40 @@ static void on_due(struct ttl *t, struct heap_entry *entry)
 
 /* --- the end --- */
 
+/* Who waits for the end hears of it when it is on disk: should we die then, it stays an end. */
+struct farewell {
+	struct sandbox *sb;
+	struct list enders;
+};
+
+static void on_end_recorded(void *ctx, int result, const char *why)
+{
+	struct farewell *f = ctx;
+
+	if (result < 0) /* it is gone all the same */
+		log_error("the store refused an end", { "id", f->sb->rec.id }, { "error", why });
+	manager_answer(&f->enders, f->sb, E_OK, "");
+	sandbox_drop(f->sb);
+	free(f);
+}
+
+static void record_end(struct sandbox *sb)
+{
+	struct farewell *f = list_empty(&sb->enders) ? NULL : malloc(sizeof(*f));
+
+	if (f == NULL) {
+		manager_record(sb);
+		manager_answer(&sb->enders, sb, E_OK, "");
+		return;
+	}
+	f->sb = sb;
+	sandbox_hold(sb);
+	list_init(&f->enders);
+	list_push_back(&sb->enders, &f->enders); /* all of them change over */
+	list_remove(&sb->enders);
+	record(sb, on_end_recorded, f);
+}
+
 void manager_ended(struct sandbox *sb)
 {
 	struct manager *m = sb->manager;
@@ -167,9 +206,9 @@ void manager_ended(struct sandbox *sb)
 	const char *why = sb->why[0] != '\0' ? sb->why : sandbox_message(cause);
 
 	gateway_close(sb);
-	sb->rec.hidden = sandbox_hides(cause);
+	sb->rec.hidden |= sandbox_hides(cause);
 	sandbox_enter(sb, sandbox_final_state(cause), sandbox_reason(cause), why);
-	manager_record(sb);
+	record_end(sb);
 	volumes_release_recorded(&m->volumes, sb->rec.volumes);
 	m->n_live--;
 	m->metrics.ended++;
@@ -179,7 +218,6 @@ void manager_ended(struct sandbox *sb)
 	sandbox_hold(sb);
 	remember_ended(sb);
 	manager_answer(&sb->waiters, sb, E_SANDBOX_NOT_FOUND, "the sandbox has ended");
-	manager_answer(&sb->enders, sb, E_OK, "");
 	sandbox_drop(sb);
 	if (m->n_live == 0 && m->all_ended != NULL) {
 		void (*all_ended)(struct manager * m) = m->all_ended;
@@ -213,7 +251,7 @@ static void begin_removal(struct sandbox *sb)
 
 	if (sb->state != SANDBOX_STOPPING) {
 		/* the final reason goes into the record now: should we die, the next one knows */
-		sb->rec.hidden = sandbox_hides(sb->ending);
+		sb->rec.hidden |= sandbox_hides(sb->ending);
 		sandbox_enter(sb, SANDBOX_STOPPING, sandbox_reason(sb->ending),
 			      sb->why[0] != '\0' ? sb->why : sandbox_message(sb->ending));
 		manager_record(sb);
@@ -246,9 +284,9 @@ void manager_delete(struct sandbox *sb, struct waiter *w)
 {
 	struct manager *m = sb->manager;
 
+	sb->rec.hidden = 1; /* also if it ends for another reason */
 	if (sandbox_ended(sb)) {
 		/* It ended by itself and has been looked at enough. */
-		sb->rec.hidden = 1;
 		records_set_status(m->store, &sb->rec, NULL, NULL);
 		w->done(w, sb, E_OK, "");
 		return;
@@ -288,6 +326,33 @@ struct http_upstream *manager_execd(struct sandbox *sb)
 	if (http_upstream_new(m->loop, &opt, &sb->execd, NULL) < 0)
 		return NULL;
 	return sb->execd;
+}
+
+/* --- volumes that were set aside --- */
+
+static void sweep(struct volumes *v);
+
+static void on_swept(struct driver_call *c, int error, const char *why)
+{
+	struct manager *m = CONTAINER_OF(c, struct manager, sweep);
+
+	m->sweeping = false;
+	if (error != 0 && error != -ECANCELED)
+		log_warn("the runtime could not sweep", { "error", why });
+	else if (m->sweep_again)
+		sweep(&m->volumes);
+}
+
+static void sweep(struct volumes *v)
+{
+	struct manager *m = CONTAINER_OF(v, struct manager, volumes);
+
+	m->sweep_again = m->sweeping;
+	if (m->sweeping)
+		return;
+	m->sweeping = true;
+	m->sweep.done = on_swept;
+	m->driver->ops->sweep(m->driver, &m->sweep);
 }
 
 /* --- life --- */
@@ -337,7 +402,7 @@ int manager_init(struct io_loop *loop, struct manager *m, const struct config *c
 	map_init(&m->by_id);
 	list_init(&m->all);
 	list_init(&m->ended);
-	r = volumes_init(loop, &m->volumes, config->state_dir, store, e);
+	r = volumes_init(&m->volumes, config->state_dir, store, sweep, e);
 	if (r < 0)
 		return r;
 	r = ttl_init(loop, &m->ttl, on_due, e);

@@ -35,6 +35,8 @@ struct manager {
 	struct store *store;
 	struct driver *driver;
 	struct volumes volumes;
+	struct driver_call sweep;
+	bool sweeping, sweep_again;
 	struct metrics metrics;
 	struct ttl ttl;
 	struct map by_id;

@@ -1,6 +1,5 @@
 #include "server/volumes.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "codec/json.h"
-#include "io/job.h"
+#include "sandbox/msg.h"
 #include "store/records.h"
 #include "sys/fsat.h"
 
@@ -49,80 +48,19 @@ static struct volume *volume_add(struct volumes *v, const char *name, bool ephem
 	return vol;
 }
 
-/* --- removal: first out of the way by a rename, then, on a thread, for good --- */
-
-struct removal {
-	struct job job;
-	struct volumes *volumes;
-	int dir_fd;
-	char name[64];
-	int result;
-};
-
-static void removal_work(struct job *j)
+/* What sandboxes wrote in it is not ours to remove. It is set aside under a name that no volume
+ * has, and the runtime sweeps it. */
+static void set_aside(struct volumes *v, const char *name)
 {
-	struct removal *rm = CONTAINER_OF(j, struct removal, job);
-
-	rm->result = fsat_remove_tree(rm->dir_fd, rm->name, NULL);
-}
-
-static void removal_done(struct job *j)
-{
-	struct removal *rm = CONTAINER_OF(j, struct removal, job);
-
-	if (rm->result < 0)
-		log_warn("a volume could not be removed", { "path", rm->name },
-			 { "error", strerrordesc_np(-rm->result) });
-	rm->volumes->removals--;
-	free(rm);
-}
-
-#define GONE ".gone-" /* a dot first: no volume has such a name */
-
-static void start_removal(struct volumes *v, const char *name)
-{
-	struct removal *rm = calloc(1, sizeof(*rm));
-
-	if (rm == NULL)
-		return;
-	rm->volumes = v;
-	rm->dir_fd = v->dir_fd;
-	(void)snprintf(rm->name, sizeof(rm->name), "%s", name);
-	v->removals++;
-	if (job_start(v->loop, &rm->job, removal_work, removal_done, NULL) < 0) {
-		v->removals--;
-		free(rm);
-	}
-}
-
-static void remove_tree(struct volumes *v, const char *name)
-{
-	char id[17], gone[sizeof(GONE) + sizeof(id)];
+	char id[17], gone[sizeof(MSG_GONE_VOLUME) + sizeof(id)];
 
 	rand_hex(id, sizeof(id) / 2);
-	(void)snprintf(gone, sizeof(gone), GONE "%s", id);
+	(void)snprintf(gone, sizeof(gone), MSG_GONE_VOLUME "%s", id);
 	if (renameat(v->dir_fd, name, v->dir_fd, gone) < 0)
 		log_warn("a volume could not be removed", { "name", name },
 			 { "error", strerrordesc_np(errno) });
 	else
-		start_removal(v, gone);
-}
-
-/* What a former server did not get to. */
-static void remove_leftovers(struct volumes *v)
-{
-	int fd = openat(v->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	struct dirent *entry;
-
-	if (dir == NULL) {
-		fd_close(&fd);
-		return;
-	}
-	while ((entry = readdir(dir)) != NULL)
-		if (strncmp(entry->d_name, GONE, strlen(GONE)) == 0)
-			start_removal(v, entry->d_name);
-	(void)closedir(dir);
+		v->sweep(v);
 }
 
 static void drop_if_unused(struct volumes *v, struct volume *vol)
@@ -131,7 +69,7 @@ static void drop_if_unused(struct volumes *v, struct volume *vol)
 		return;
 	if (vol->ephemeral) {
 		log_info("volume removed with its last sandbox", { "name", vol->name });
-		remove_tree(v, vol->name);
+		set_aside(v, vol->name);
 		records_delete_volume(v->store, vol->name);
 	}
 	(void)map_remove(&v->by_name, span_str(vol->name));
@@ -213,12 +151,12 @@ static int load_one(void *ctx, const char *name, bool ephemeral)
 	return volume_add(v, name, true) != NULL ? 0 : -ENOMEM;
 }
 
-int volumes_init(struct io_loop *loop, struct volumes *v, const char *state_dir,
-		 struct store *store, struct err *e)
+int volumes_init(struct volumes *v, const char *state_dir, struct store *store,
+		 void (*sweep)(struct volumes *v), struct err *e)
 {
 	autofd int state_fd = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	*v = (struct volumes){ .loop = loop, .store = store, .dir_fd = -EBADF };
+	*v = (struct volumes){ .store = store, .sweep = sweep, .dir_fd = -EBADF };
 	map_init(&v->by_name);
 	if (state_fd < 0)
 		return err_sys(e, "open '%s'", state_dir);
@@ -235,7 +173,6 @@ void volumes_settle(struct volumes *v)
 
 	while ((vol = map_next(&v->by_name, &at, NULL)) != NULL)
 		drop_if_unused(v, vol);
-	remove_leftovers(v);
 }
 
 void volumes_free(struct volumes *v)

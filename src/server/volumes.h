@@ -7,20 +7,18 @@
 
 #include "base/err.h"
 #include "base/map.h"
-#include "io/loop.h"
 #include "store/store.h"
 
 struct volumes {
-	struct io_loop *loop;
 	struct store *store;
-	struct map by_name; /* -> struct volume; those in use or ephemeral */
-	int dir_fd;         /* STATE/volumes */
-	unsigned removals;  /* jobs under way */
+	void (*sweep)(struct volumes *v); /* the runtime is to remove what was set aside */
+	struct map by_name;               /* -> struct volume; those in use or ephemeral */
+	int dir_fd;                       /* STATE/volumes */
 };
 
 /* Makes the directory if it is not there. */
-int volumes_init(struct io_loop *loop, struct volumes *v, const char *state_dir,
-		 struct store *store, struct err *e);
+int volumes_init(struct volumes *v, const char *state_dir, struct store *store,
+		 void (*sweep)(struct volumes *v), struct err *e);
 void volumes_free(struct volumes *v);
 
 /* One more user of this volume. Made if it is missing and `create`; -ENOENT otherwise. One that is

@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -71,50 +68,5 @@ int mnt_attach_at(int mount_fd, int dir_fd, const char *path, struct err *e)
 {
 	if (move_mount(mount_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(e, "attach mount at '%s'", path);
-	return 0;
-}
-
-/* The same directory of the same mount? */
-static bool same_place(int a_fd, int b_fd)
-{
-	const unsigned want = STATX_INO | STATX_MNT_ID;
-	struct statx a, b;
-
-	return statx(a_fd, "", AT_EMPTY_PATH, want, &a) == 0 &&
-	       statx(b_fd, "", AT_EMPTY_PATH, want, &b) == 0 && a.stx_mnt_id == b.stx_mnt_id &&
-	       a.stx_ino == b.stx_ino;
-}
-
-int mnt_own_root(struct err *e)
-{
-	autofd int was = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	autofd int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	autofd int top = -EBADF;
-	autofd int tree = -EBADF;
-	autofree char *cwd = getcwd(NULL, 0);
-	int r = 0;
-
-	if (was < 0 || ns < 0)
-		return err_sys(e, "open our root and mount namespace");
-	/* entering a mount namespace, be it our own, puts us at its root */
-	if (setns(ns, CLONE_NEWNS) < 0)
-		return err_sys(e, "go to the root of our mount namespace");
-	/* from the top, where it reaches all of them; before anything is mounted there */
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_sys(e, "make mounts private");
-	top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (top < 0)
-		return err_sys(e, "open the root of our mount namespace");
-	if (!same_place(was, top)) {
-		r = mnt_clone(was, "", AT_RECURSIVE, 0, -EBADF, &tree, e);
-		if (r == 0)
-			r = mnt_attach(tree, top, e);
-		if (r < 0)
-			return err_wrap(e, "make a chroot our root");
-		if (fchdir(tree) < 0 || chroot(".") < 0)
-			return err_sys(e, "make a chroot our root");
-	}
-	if (cwd != NULL && chdir(cwd) < 0)
-		return err_sys(e, "return to '%s'", cwd);
 	return 0;
 }

@@ -29,9 +29,4 @@ int mnt_attach(int mount_fd, int at_fd, struct err *e);
 /* Attach at dir_fd/path; path has been chosen by us, it is not checked. */
 int mnt_attach_at(int mount_fd, int dir_fd, const char *path, struct err *e);
 
-/* For a process alone in a mount namespace just unshared: no mount of it is shared with another
- * any more, and what "/" means to us is its root. The latter matters in a chroot, where the kernel
- * refuses user namespaces (clone(2), EPERM) as long as something lies above our root. */
-int mnt_own_root(struct err *e);
-
 #endif

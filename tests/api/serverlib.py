@@ -72,7 +72,8 @@ class Server(Program):
         self.state = state or new_state()
         self.own_state, self.key, self.killed = state is None, key, False
         more = {"OPENSANDBOX_SERVER_API_KEY": key} if key else {}
-        options = ["--port", "0", "--state-dir", self.state, "--log-level", "warn"]
+        options = ["--port", "0", "--state-dir", self.state, "--log-level", "warn",
+                   *os.environ.get("OSB_SERVER_OPTIONS", "").split()]
         super().__init__("opensandbox-server", *options, *([] if keep else ["--kill-on-exit"]),
                          *args, env=clean_env(**more, **(env or {})), **popen)
 

@@ -124,6 +124,50 @@ def the_key_opens_everything_but_the_gateway():
         assert a.status == 200 and a.get("Access-Control-Allow-Origin") == "https://any.example"
 
 
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+
+
+@case
+def the_server_gives_up_root_and_the_runner_keeps_it():
+    with Server() as server:
+        status = status_of(server.pid)
+        assert "0" not in status["Uid"].split() + status["Gid"].split(), status["Uid"]
+        assert status["Groups"].strip() == ""
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            assert int(status[kind], 16) == 0, (kind, status[kind])
+        assert status["NoNewPrivs"] == "1"
+        assert status_of(server.runner_pid())["Uid"].split()[0] == "0"
+        for name, mode in (("server", 0o700), ("server/server.db", 0o600)):
+            st = os.stat(os.path.join(server.state, name))
+            assert st.st_mode & 0o777 == mode and st.st_uid == int(status["Uid"].split()[0]), name
+        # what is the runner's is not the server's to change
+        assert os.stat(os.path.join(server.state, "table")).st_uid == 0
+        assert os.stat(server.state).st_uid == 0
+        assert server.run(server.make(), "echo works") == "works"
+    with Server("--set", "server.user=1234") as server:
+        assert status_of(server.pid)["Uid"].split() == ["1234"] * 4
+    with Server("--set", "server.user=root") as server:
+        assert status_of(server.pid)["Uid"].split() == ["0"] * 4
+    fails("--state-dir", TOP, "--port", "0", "--set", "server.user=nobody-of-that-name",
+          says="no user")
+
+
+@case
+def a_store_that_is_not_a_plain_file_is_not_given_away():
+    state = os.path.join(TOP, "tricked")
+    os.makedirs(os.path.join(state, "server"))
+    victim = os.path.join(TOP, "victim")
+    with open(victim, "w", encoding="ascii") as f:
+        f.write("mine")
+    for plant in (os.symlink, os.link):
+        plant(victim, os.path.join(state, "server", "server.db"))
+        fails("--state-dir", state, "--port", "0", says="server.db")
+        assert os.stat(victim).st_uid == 0
+        os.unlink(os.path.join(state, "server", "server.db"))
+
+
 @case
 def the_environment_replaces_the_key_of_the_file():
     path = config("[server]\napi_key = \"of the file\"\n")

@@ -178,7 +178,7 @@ def killed_at_random_instants_nothing_is_left_and_nothing_is_lost():
             try:
                 for _ in range(3):
                     pool.submit(work)
-                until(lambda n=chance.randrange(1, 5): len(told) >= n, "some work")
+                until(lambda n=chance.randrange(1, 4): len(told) >= n, "some work")
                 victims = chance.choice([["server"], ["runner"], ["runner", "server"]])
                 runner = server.runner_pid()
                 if "runner" in victims and runner:

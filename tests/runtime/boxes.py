@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ.get("OSB_BUILD", "build")
+BUILD = os.path.abspath(os.environ.get("OSB_BUILD", "build"))
 RUNNER = os.path.join(BUILD, "opensandbox-runner")
 AGENT = os.path.join(BUILD, "tests", "runtime", "box-agent")
 DEADLINE_S = 30

@@ -351,7 +351,7 @@ class Client(threading.Thread):
     def leave(self, box):
         if box.headers is None:
             self.endpoint(box)
-        command = self.chance.choice(["sleep 1000", "yes | head -c 200000", "cat /dev/zero", "echo hello"])
+        command = self.chance.choice(["sleep 1000", "yes | head -c 200000", "head -c 9000000 /dev/zero", "echo hello"])
         data = wire.text_of("POST", f"/sandboxes/{box.id}/proxy/44772/command", {"command": command}, box.headers)
         cut = self.chance.choice([len(data), len(data), self.chance.randrange(len(data))])
         wire.leave_early(data, cut, self.chance.choice([0, 1, 5000]) if cut == len(data) else 0)

@@ -16,7 +16,6 @@ class Faults:
         self.stage, self.ledger, self.hardships = stage, ledger, hardships
         self.chance = random.Random(f"{seed} faults")
         self.kinds = kinds or list(WEIGHTS)
-        self.runner_kills = 0
 
     def strike(self):
         """One of them, over when this returns."""
@@ -39,7 +38,6 @@ class Faults:
         self.stage.start()
 
     def runner(self):
-        self.runner_kills += 1
         self.stage.kill("runner")
 
     def both(self):

@@ -99,12 +99,12 @@ static void env_expands_references(void **state)
 		{ "a$.b", "a$.b" },     { "x$1y", "xy" },
 		{ "x$$y", "xy" },       { "x${y", "xy" },
 		{ "x${}y", "xy" },      { "x${a b}y", "xy" },
-		{ "~", "/home/me" },    { "~/x", "/home/me/x" },
+		{ "~", "/users/me" },   { "~/x", "/users/me/x" },
 		{ "~other", "~other" }, { "a~", "a~" },
-		{ "$E", "" },           { "$T/x", "/home/me/x" },
+		{ "$E", "" },           { "$T/x", "/users/me/x" },
 	};
 	AUTO(env_free) struct env *v = &(struct env){ 0 };
-	char *vars[] = { (char[]){ "A=one" }, (char[]){ "B=two 2" }, (char[]){ "HOME=/home/me" },
+	char *vars[] = { (char[]){ "A=one" }, (char[]){ "B=two 2" }, (char[]){ "HOME=/users/me" },
 			 (char[]){ "E=" },    (char[]){ "T=~" },     NULL };
 
 	(void)state;
@@ -180,7 +180,7 @@ static void users_are_found(void **state)
 	AUTO(users_free)
 	struct users *u = users_parse(
 		SPAN_LIT(
-			"root:x:0:0:root:/root:/bin/sh\n# comment\nbroken\nme:x:1000:100::/home/me:\n"
+			"root:x:0:0:root:/root:/bin/sh\n# comment\nbroken\nme:x:1000:100::/users/me:\n"
 			"neg:x:-1:0::/:\nhuge:x:4294967295:0::/:\nlast:*:7:8:::"),
 		SPAN_LIT("root:x:0:\nusers:x:100:other\nwheel:x:10:root,me\nvideo:x:44: me ,x\n"
 			 "bad:x:zz:me\n"));
@@ -333,6 +333,23 @@ static void simple_respects_a_tampered_shell(void **state)
 	}
 }
 
+static void simple_leaves_relative_paths_to_the_shell(void **state)
+{
+	static const char *const paths[] = { ".:/usr/bin:/bin", "/usr/bin:",      ":/usr/bin",
+					     "bin:/usr/bin",    "/usr/bin::/bin", "" };
+	struct simple s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		AUTO(env_free) struct env *v = &(struct env){ 0 };
+
+		env_init(v);
+		assert_false(simple_prepare("ls", NULL, v, &s)); /* no PATH at all */
+		assert_int_equal(env_set(v, SPAN_LIT("PATH"), span_str(paths[i])), 0);
+		assert_false(simple_prepare("ls", NULL, v, &s));
+	}
+}
+
 /* --- processes --- */
 
 static void ends_have_words(void **state)
@@ -422,6 +439,7 @@ int main(void)
 		cmocka_unit_test(simple_takes_plain_words_only),
 		cmocka_unit_test(simple_is_bounded),
 		cmocka_unit_test(simple_respects_a_tampered_shell),
+		cmocka_unit_test(simple_leaves_relative_paths_to_the_shell),
 		cmocka_unit_test(ends_have_words),
 		cmocka_unit_test(programs_are_looked_up),
 		cmocka_unit_test(a_tree_is_killed_whole),

@@ -1,5 +1,5 @@
-/* The parts of execd's files, terminals and metrics that need no server: line numbers, the ring of a
- * terminal, modes in digits, control group texts, and trees on a real file system. */
+/* The parts of execd's files, terminals and metrics that need no server: line numbers, the ring of
+ * a terminal, modes in digits, control group texts, and trees on a real file system. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

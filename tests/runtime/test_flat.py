@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Create and delete, over and over: what the server, the runner and the kernel keep must not grow.
+timeout: 3000
+
+OSB_FLAT_ROUNDS sets the number of rounds (300), OSB_FLAT_CURVE a file for the samples (tab-separated). Half of the
+sandboxes are used before they go: a command, a file; one in eight has a disk of its own. What is compared is the
+later half of the samples with the earlier one, after a warm-up."""
+
+import os
+import re
+import statistics
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from census import fd_count, names, read, rss_kib  # noqa: E402
+from stage import Stage, enter, json  # noqa: E402
+
+ROUNDS = int(os.environ.get("OSB_FLAT_ROUNDS", "300"))
+CURVE = os.environ.get("OSB_FLAT_CURVE")
+WORKERS = 3
+SAMPLES = 30
+WARM_UP = 0.2
+ENDED = max(20, ROUNDS // 20)  # records kept of what has ended: reached within the warm-up
+
+# What may be more in the later half: (share, at least this much). Memory comes in pages and arenas.
+TOLERANCE = {"server_kib": (0.05, 1024), "runner_kib": (0.05, 512), "server_threads": (0, 0),
+             "server_fds": (0, 3), "runner_fds": (0, 3), "runner_mounts": (0, 0), "host_mounts": (0, 0),
+             "groups": (0, 0), "links": (0, 2), "loops": (0, 0), "namespaces": (0, 2), "directories": (0, 0),
+             "rows": (0, 0), "database_kib": (0.25, 512), "state_kib": (0.25, 1024)}
+# Of the whole machine, on which others work too: shown, not judged.
+SHOWN = ("dentries_used", "net_namespaces")
+
+
+def tree_kib(path, part=""):
+    """What the files take whose names have this part."""
+    total = 0
+    for place, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_blocks // 2 if part in name else 0
+            except FileNotFoundError:
+                pass
+    return total
+
+
+def slab(name):
+    found = re.search(rf"^{name}\s+(\d+)", read("/proc/slabinfo") or "", re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def dentries():
+    total, unused = (read("/proc/sys/fs/dentry-state") or "0 0").split()[:2]
+    return int(total) - int(unused)
+
+
+def sample(stage):
+    """With nothing under way."""
+    here, server, runner = stage.instance, stage.server.pid, stage.runner()
+    here.agrees(set())
+    return {
+        "server_kib": rss_kib(server), "runner_kib": rss_kib(runner),
+        "server_threads": len(names(f"/proc/{server}/task")),
+        "server_fds": fd_count(server), "runner_fds": fd_count(runner),
+        "runner_mounts": len(here.mounts_of(runner)), "host_mounts": len(here.mounts()),
+        "groups": len(here.leaves()), "links": len(here.links()), "loops": len(here.loops()),
+        "namespaces": len(here.namespaces()), "directories": len(here.entries("sandboxes")), "rows": len(here.rows()),
+        "database_kib": tree_kib(stage.state, ".db"), "state_kib": tree_kib(stage.state),
+        "dentries_used": dentries(), "net_namespaces": slab("net_namespace"),
+    }
+
+
+def one(server, n):
+    limits = {"memory": "128Mi", **({"disk": "8Mi"} if n % 8 == 0 else {})}
+    sandbox = server.make(resourceLimits=limits, metadata={"n": str(n)}, env={"N": "x" * (n % 200)})
+    if n % 2 == 0:
+        assert server.run(sandbox, "echo $N | wc -c; seq 1000 > /tmp/file; (sleep 1000 &)") == str(n % 200 + 1)
+    if n % 16 == 2:
+        for way in ("pause", "resume"):
+            assert server.call("POST", f"/v1/sandboxes/{sandbox}/{way}").status == 202
+    assert server.delete(sandbox).status == 204
+    assert server.info(sandbox).status == 404
+
+
+def rounds(server, numbers):
+    """These rounds, by a few at a time."""
+    numbers, errors, lock = iter(numbers), [], threading.Lock()
+
+    def work():
+        while not errors:
+            with lock:
+                n = next(numbers, None)
+            if n is None:
+                return
+            try:
+                one(server, n)
+            except BaseException as e:  # pylint: disable=broad-except
+                errors.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(WORKERS)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
+
+
+def judge(samples):
+    """What has grown, in words."""
+    warm = samples[int(len(samples) * WARM_UP):]
+    early, late = warm[:len(warm) // 2], warm[len(warm) // 2:]
+    grown = []
+    for name, (share, least) in TOLERANCE.items():
+        before = statistics.median(s[name] for s in early)
+        after = statistics.median(s[name] for s in late)
+        good = after <= before + max(before * share, least)
+        print(f"{'ok' if good else 'not ok'} {name} {before:g} then {after:g}", flush=True)
+        if not good:
+            grown.append(name)
+    for name in SHOWN:
+        print(f"   {name} of the machine: {samples[0][name]} then {samples[-1][name]}")
+    return grown
+
+
+def main():
+    enter()
+    samples = []
+    with Stage("--set", f"store.max_ended={ENDED}", log=-3) as stage:
+        stage.start()
+        step = max(1, ROUNDS // SAMPLES)
+        began = time.monotonic()
+        for at in range(0, ROUNDS, step):
+            rounds(stage.server, range(at, min(at + step, ROUNDS)))
+            samples.append(sample(stage))
+            if CURVE:
+                with open(CURVE, "a", encoding="ascii") as f:
+                    f.write("\t".join([str(at + step)] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
+        print(f"   {ROUNDS} rounds, {ROUNDS / (time.monotonic() - began):.1f} a second")
+        grown = judge(samples)
+    print("ok nothing is left")
+    if grown:
+        print(json.dumps(samples))
+    sys.exit(1 if grown else 0)
+
+
+main()
