@@ -108,15 +108,29 @@ public class Kernel {
                     running = true;
                     cells.add(field(frame, "code"));
                 }
-                if ("interrupt".equals(op) && running) {
+                if ("interrupt".equals(op) && running && !interrupted) {
                     interrupted = true;
-                    shell.stop();
+                    Thread stopper = new Thread(Kernel::stop, "stop");
+                    stopper.setDaemon(true);
+                    stopper.start();
                 }
             }
         } catch (IOException e) {
             // execd has closed it
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** A stop counts for what runs at that moment, which may be the compiler: so until it has been heard. */
+    static void stop() {
+        try {
+            while (running && interrupted) {
+                shell.stop();
+                Thread.sleep(50);
+            }
+        } catch (InterruptedException e) {
+            // nobody does that
+        }
     }
 
     static synchronized void send(String json) {
@@ -189,6 +203,10 @@ public class Kernel {
         SourceCodeAnalysis analysis = shell.sourceCodeAnalysis();
         String rest = cell, value = null;
         while (!rest.isBlank()) {
+            if (interrupted) {
+                fail("KeyboardInterrupt", "interrupted", List.of("interrupted"));
+                return;
+            }
             SourceCodeAnalysis.CompletionInfo part = analysis.analyzeCompletion(rest);
             String source = part.source() != null ? part.source() : rest;
             rest = part.source() != null ? part.remaining() : "";

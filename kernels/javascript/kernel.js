@@ -7,7 +7,7 @@
 // This text is the body of a function: on the main thread of (require, importer, source), in the worker of require.
 "use strict";
 
-const { Worker, isMainThread, parentPort } = require("node:worker_threads");
+const { Worker, isMainThread, parentPort, workerData } = require("node:worker_threads");
 const fs = require("node:fs");
 const path = require("node:path");
 
@@ -50,7 +50,7 @@ function main(importModule, text) {
       const binary = mime.startsWith("image/") && mime !== "image/svg+xml";
       if (str.length > (binary ? MAX_BINARY : MAX_TEXT)) {
         if (binary || !mime.startsWith("text/")) {
-          out["text/plain"] ??= `(${mime} left out: too large)`;
+          out[mime] = null; // too large, which execd notes
           continue;
         }
         str = str.slice(0, MAX_TEXT) + `\n... (cut: ${MAX_TEXT} of ${str.length} characters shown)`;
@@ -90,7 +90,14 @@ function main(importModule, text) {
       }
     }
   };
-  globalThis.display = (...values) => { for (const v of values) send({ op: "display", data: bundle(v) }); };
+  // What is printed next must not overtake it: wait until execd has it.
+  const acks = new Int32Array(new SharedArrayBuffer(4));
+  const show = (data) => {
+    const n = acks[0] + 1;
+    send({ op: "display", data, ack: n });
+    Atomics.wait(acks, 0, n - 1, 5000);
+  };
+  globalThis.display = (...values) => { for (const v of values) show(bundle(v)); };
   globalThis.display.html = (html) => globalThis.display({ "text/html": String(html) });
   globalThis.display.png = (data) => globalThis.display({ "image/png": Buffer.from(data) });
 
@@ -154,7 +161,7 @@ function main(importModule, text) {
   }
 
   const typescript = process.env.OSB_KERNEL === "typescript" ? loadTypeScript() : null;
-  const thread = new Worker(text, { eval: true });
+  const thread = new Worker(text, { eval: true, workerData: acks });
   thread.on("message", (message) => {
     if (message.run !== undefined) run(message.number, message.run);
     if (message.stop === undefined) return;
@@ -199,6 +206,10 @@ function worker() {
     if (frame.op === "exit") process.exit(0);
     if (frame.op === "run") parentPort.postMessage({ run: frame.code, number: ++number });
     if (frame.op === "interrupt") stop();
+    if (frame.op === "ack") {
+      Atomics.store(workerData, 0, frame.n);
+      Atomics.notify(workerData, 0);
+    }
   }
 
   const { Socket } = require("node:net");

@@ -43,11 +43,7 @@ def limited(data):
     for mime, value in data.items():
         if value is None:
             continue
-        text = cut(mime, _text(value))
-        if text is None:
-            out.setdefault("text/plain", "(%s left out: too large)" % mime)
-        else:
-            out[mime] = text
+        out[mime] = cut(mime, _text(value))  # None: too large, which execd notes
     return out
 
 
@@ -115,7 +111,7 @@ class Display:
 
     def show(self, data):
         self.flush()
-        self.wire.send(op="display", data=data)
+        self.wire.show(data)
 
     def __call__(self, *values, raw=False, include=None, exclude=None, metadata=None, **_):
         for value in values:

@@ -19,6 +19,7 @@ class Wire:
         self.sock = socket.socket(fileno=high)
         self.sock.setblocking(True)
         self.pid = os.getpid()
+        self.rest, self.length, self.asked = b"", None, 0
 
     def send(self, **frame):
         if os.getpid() != self.pid:
@@ -27,30 +28,55 @@ class Wire:
         self.sock.sendall(struct.pack(">I", len(data)) + data)
 
     def _exactly(self, n):
-        data = b""
-        while len(data) < n:
-            piece = self.sock.recv(n - len(data))
+        """n bytes. What came before an exception (an interrupt) is kept for the next call."""
+        while len(self.rest) < n:
+            piece = self.sock.recv(1 << 16)
             if not piece:
                 return None
-            data += piece
+            self.rest += piece
+        data, self.rest = self.rest[:n], self.rest[n:]
         return data
 
     def receive(self):
         """The next frame, or None when execd has closed the socket."""
-        head = self._exactly(4)
-        if head is None:
+        if self.length is None:
+            head = self._exactly(4)
+            if head is None:
+                return None
+            (self.length,) = struct.unpack(">I", head)
+        if self.length > MAX_FRAME:
             return None
-        (length,) = struct.unpack(">I", head)
-        if length > MAX_FRAME:
+        data = self._exactly(self.length)
+        if data is None:
             return None
-        data = self._exactly(length)
-        return None if data is None else json.loads(data)
+        self.length = None
+        return json.loads(data)
+
+    def show(self, data):
+        """Something to display, now: what is printed next must not overtake it, so execd's answer is waited for.
+        Another thread than the one that runs cells cannot wait."""
+        import threading
+        if os.getpid() != self.pid:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            self.send(op="display", data=data)
+            return
+        self.asked += 1
+        self.send(op="display", data=data, ack=self.asked)
+        while True:
+            frame = self.receive()
+            if frame is None:
+                os._exit(0)
+            if frame.get("op") == "interrupt":
+                raise KeyboardInterrupt
+            if frame.get("op") == "ack" and frame.get("n") == self.asked:
+                return
 
     def interrupted(self):
         """Has execd asked to stop the cell that it has just sent? The signal itself may have come too early to be
         noticed; the frame is sent before it."""
         import select
-        if not select.select([self.sock], [], [], 0)[0]:
+        if not self.rest and not select.select([self.sock], [], [], 0)[0]:
             return False
         frame = self.receive()
         if frame is None:
@@ -72,5 +98,11 @@ class Wire:
                     got.frombytes(data[:len(data) - len(data) % size])
                     fds += list(got)
             head += piece
-        data = self._exactly(min(struct.unpack(">I", head)[0], MAX_FRAME))
-        return (None if data is None else json.loads(data)), fds
+        length = min(struct.unpack(">I", head)[0], MAX_FRAME)
+        data = b""
+        while len(data) < length:  # no further: the next frame's first byte brings descriptors
+            piece = self.sock.recv(length - len(data))
+            if not piece:
+                return None, fds
+            data += piece
+        return json.loads(data), fds

@@ -97,7 +97,7 @@ bool cgstat_find(struct span cgroup, struct span mountinfo, const char *controll
 	if (span_is(path, "/"))
 		path.len = 0;
 	n = snprintf(ret->path, sizeof(ret->path), "%.*s%.*s", SPAN_FMT(point), SPAN_FMT(path));
-	if (n < 0 || (size_t)n >= sizeof(ret->path)) {
+	if (n < 0 || (size_t)n >= sizeof(ret->path) || (size_t)n != point.len + path.len) {
 		ret->path[0] = '\0';
 		return false;
 	}

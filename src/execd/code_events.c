@@ -73,7 +73,7 @@ static void put_rich(struct jw *w, const json_t *data, struct buf *notes)
 		if (is_plain(mime) || strlen(mime) > MAX_NAME)
 			continue;
 		buf_clear(tree);
-		if (!json_is_string(value) && json_encode(value, tree) == 0)
+		if (!json_is_string(value) && !json_is_null(value) && json_encode(value, tree) == 0)
 			text = buf_span(tree);
 		if (text.p == NULL || !quoted(one, text) ||
 		    w->out->len + one->len > CODE_EVENTS_MAX_RICH) {

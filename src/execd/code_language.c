@@ -87,8 +87,9 @@ static const struct code_language languages[] = {
 		.needs = { "bash", "Rscript" },
 		.advice = "R 3.6 or newer",
 		.argv = { "--noprofile", "--norc", "-c",
-			  "exec 5< <(exec cat <&3) 6> >(exec cat >&3) 3<&-; "
+			  "exec 5< <(trap '' INT; exec cat <&3) 6> >(trap '' INT; exec cat >&3) 3<&-; "
 			  "exec Rscript --no-init-file /dev/fd/4" },
+		.text_cells = true,
 	},
 };
 

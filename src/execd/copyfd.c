@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/rand.h"
@@ -107,6 +109,24 @@ int copyfd(int in_fd, off_t offset, uint64_t len, int out_fd, struct err *e)
 {
 	return len == COPYFD_ALL ? copy_sparse(in_fd, offset, out_fd, e)
 				 : copy_range(in_fd, offset, len, out_fd, e);
+}
+
+void copyfd_attributes(const char *from, int out_fd, bool acl)
+{
+	char names[KIB(4)], value[KIB(4)];
+	ssize_t len = llistxattr(from, names, sizeof(names));
+
+	for (const char *name = names; len > 0 && name < names + len; name += strlen(name) + 1) {
+		ssize_t n;
+
+		/* others say something about the contents, or are the kernel's business */
+		if (strncmp(name, "user.", 5) != 0 &&
+		    !(acl && strcmp(name, "system.posix_acl_access") == 0))
+			continue;
+		n = lgetxattr(from, name, value, sizeof(value));
+		if (n >= 0)
+			(void)fsetxattr(out_fd, name, value, (size_t)n, 0);
+	}
 }
 
 int copyfd_spool(struct err *e)

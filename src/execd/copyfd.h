@@ -2,6 +2,7 @@
 #ifndef OSB_EXECD_COPYFD_H
 #define OSB_EXECD_COPYFD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -14,6 +15,10 @@
 int copyfd(int in_fd, off_t offset, uint64_t len, int out_fd, struct err *e);
 
 int copyfd_write(int fd, const void *p, size_t len, struct err *e); /* all of it */
+
+/* Extended attributes of users' own, and the access list if `acl`; as far as both sides have
+ * them. */
+void copyfd_attributes(const char *from, int out_fd, bool acl);
 
 /* A nameless file in TMPDIR (or memory, where there is no room for files) to put things aside. */
 int copyfd_spool(struct err *e);

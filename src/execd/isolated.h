@@ -1,12 +1,30 @@
 /* Isolated sessions: made, kept and ended here; what they do is done by the execd inside them
- * (isolate.h), to which requests are passed on. */
+ * (isolate.h), to which requests are passed on.
+ *
+ * isolated.c has the sessions and their routes, isolated_request.c what a client may ask for,
+ * isolated_probe.c whether it can be done here, isolated_inside.c the part of the inner execd. */
 #ifndef OSB_EXECD_ISOLATED_H
 #define OSB_EXECD_ISOLATED_H
 
+#include "base/map.h"
 #include "base/rand.h"
 #include "codec/json.h"
 #include "execd/env.h"
 #include "execd/execd.h"
+
+struct isolated {
+	struct execd *x;
+	struct map by_id;
+	struct list sessions;
+	/* of isolated_probe.c */
+	struct list waiting; /* those who want to know */
+	unsigned probes;     /* under way */
+	bool probed, setpriv, userns;
+	char why_not[256];
+};
+
+/* Made when first needed. NULL: out of memory, answered. */
+struct isolated *isolated_of(struct http_req *r);
 
 /* What a client asked for, checked. Strings belong to `json`. */
 struct isolated_request {

@@ -113,11 +113,31 @@ static void on_timer(struct io_timer *t)
 	}
 }
 
+/* A kernel that never was ready: what it printed last says why, as a rule. */
+static void add_last_output(const struct kernel *k, char *words, size_t size)
+{
+	const struct ring *r = &k->between;
+	uint64_t at = MAX(r->start, r->end - MIN(r->end, (uint64_t)KERNEL_LAST_OUTPUT));
+	size_t len = strlen(words);
+	unsigned char channel;
+	struct span piece;
+
+	if (r->data == NULL || k->was_ready)
+		return;
+	len += (size_t)snprintf(words + len, size - len, ": ");
+	while (len < size && ring_get(r, at, size - len - 1, &piece, &channel)) {
+		memcpy(words + len, piece.p, piece.len);
+		len += piece.len;
+		at += piece.len;
+		words[len] = '\0';
+	}
+}
+
 /* Everything it said has been passed on. */
 static void tell_end(struct kernel *k)
 {
 	const struct kernel_ops *ops = TAKE(k->ops);
-	char status[64], words[sizeof(k->why) + 96];
+	char status[64], words[sizeof(k->why) + 96 + KERNEL_LAST_OUTPUT];
 	bool oom = WIFSIGNALED(k->wait_status) && WTERMSIG(k->wait_status) == SIGKILL &&
 		   oom_kills(k->x) > k->oom_kills;
 
@@ -129,6 +149,7 @@ static void tell_end(struct kernel *k)
 		(void)snprintf(words, sizeof(words), "%s", k->why);
 	else
 		(void)snprintf(words, sizeof(words), "%s%s", status, oom ? ", out of memory" : "");
+	add_last_output(k, words, sizeof(words));
 	proc_kill(&k->proc); /* what it has left */
 	control_close(k);
 	for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++)
@@ -146,7 +167,7 @@ static void deliver(struct kernel_outlet *o, struct span data)
 
 	if (data.len == 0)
 		return;
-	if (k->state == KERNEL_BUSY || k->state == KERNEL_ENDING) {
+	if (k->state == KERNEL_BUSY || (k->state == KERNEL_ENDING && k->was_ready)) {
 		if (k->ops != NULL)
 			k->ops->text(k, o->type, data);
 		return;
@@ -246,6 +267,39 @@ static void give_between(struct kernel *k)
 
 /* --- frames --- */
 
+static int put_frame(struct kernel *k, const char *op, struct span code, int64_t n)
+{
+	AUTO(buf_free) struct buf *body = &BUF_INIT(KERNEL_FRAME_MAX);
+	struct jw w = JW_INIT(body);
+
+	jw_object(&w);
+	jw_field_cstr(&w, "op", op);
+	if (code.p != NULL)
+		jw_field_str(&w, "code", code);
+	if (n > 0)
+		jw_field_i64(&w, "n", n);
+	jw_end(&w);
+	return buf_failed(body) ? -EMSGSIZE : kernel_frames_put(&k->out, buf_span(body));
+}
+
+static void control_write(struct kernel *k)
+{
+	while (k->control_open && k->out.len > 0) {
+		struct iovec iov = { k->out.data, k->out.len };
+		ssize_t n = stream_writev(&k->control, &iov, 1);
+
+		if (n == -EAGAIN)
+			return;
+		if (n < 0) { /* it is about to end; its last words may still be read */
+			buf_free(&k->out);
+			return;
+		}
+		buf_consume(&k->out, (size_t)n);
+	}
+	if (k->out.len == 0)
+		buf_free(&k->out);
+}
+
 static void take_ready(struct kernel *k)
 {
 	io_timer_stop(&k->timer);
@@ -270,6 +324,7 @@ static void take_done(struct kernel *k, const json_t *frame)
 static bool take_frame(struct kernel *k, const json_t *frame)
 {
 	const char *op = NULL;
+	int64_t n = 0;
 
 	if (json_get_str(frame, "op", JSON_MUST, &op, NULL) < 0)
 		return false;
@@ -286,6 +341,9 @@ static bool take_frame(struct kernel *k, const json_t *frame)
 	/* a thread that a cell has left may show things between cells: to nobody */
 	if (k->state == KERNEL_BUSY && k->ops != NULL)
 		k->ops->frame(k, op, frame);
+	if (json_get_i64(frame, "ack", JSON_MAY, &n, NULL) > 0 &&
+	    put_frame(k, "ack", span_of(NULL, 0), n) == 0)
+		control_write(k);
 	return k->state == KERNEL_BUSY || k->state == KERNEL_IDLE;
 }
 
@@ -408,24 +466,6 @@ static void outlet_ready(struct stream *s, unsigned events)
 	step(k);
 }
 
-static void control_write(struct kernel *k)
-{
-	while (k->control_open && k->out.len > 0) {
-		struct iovec iov = { k->out.data, k->out.len };
-		ssize_t n = stream_writev(&k->control, &iov, 1);
-
-		if (n == -EAGAIN)
-			return;
-		if (n < 0) { /* it is about to end; its last words may still be read */
-			buf_free(&k->out);
-			return;
-		}
-		buf_consume(&k->out, (size_t)n);
-	}
-	if (k->out.len == 0)
-		buf_free(&k->out);
-}
-
 static void control_ready(struct stream *s, unsigned events)
 {
 	struct kernel *k = CONTAINER_OF(s, struct kernel, control);
@@ -465,19 +505,6 @@ static void on_gone(struct proc *p)
 
 /* --- what the owner asks for --- */
 
-static int put_frame(struct kernel *k, const char *op, struct span code)
-{
-	AUTO(buf_free) struct buf *body = &BUF_INIT(KERNEL_FRAME_MAX);
-	struct jw w = JW_INIT(body);
-
-	jw_object(&w);
-	jw_field_cstr(&w, "op", op);
-	if (code.p != NULL)
-		jw_field_str(&w, "code", code);
-	jw_end(&w);
-	return buf_failed(body) ? -EMSGSIZE : kernel_frames_put(&k->out, buf_span(body));
-}
-
 /* For drivers that cannot read frames: the text, and a NUL as its end. */
 static int put_text(struct kernel *k, struct span code)
 {
@@ -493,7 +520,7 @@ int kernel_run(struct kernel *k, struct span code)
 	int r;
 
 	assert(k->state == KERNEL_IDLE);
-	r = k->lang->text_cells ? put_text(k, code) : put_frame(k, "run", code);
+	r = k->lang->text_cells ? put_text(k, code) : put_frame(k, "run", code, 0);
 	if (r < 0)
 		return r;
 	enter(k, KERNEL_BUSY);
@@ -508,7 +535,7 @@ void kernel_interrupt(struct kernel *k, uint64_t grace_ms)
 {
 	if (k->state != KERNEL_BUSY)
 		return;
-	if (!k->lang->text_cells && put_frame(k, "interrupt", span_of(NULL, 0)) == 0)
+	if (!k->lang->text_cells && put_frame(k, "interrupt", span_of(NULL, 0), 0) == 0)
 		control_write(k);
 	proc_signal(&k->proc, SIGINT, false);
 	if (grace_ms > 0)

@@ -25,6 +25,9 @@
 /* Until a kernel is ready. A first one may have to compile itself. */
 #define KERNEL_START_MS 300000
 
+/* Told of a kernel that could not be started. */
+#define KERNEL_LAST_OUTPUT 400
+
 struct kernel;
 
 /* To the owner. After `ended` it must not touch the kernel. */

@@ -2,7 +2,10 @@
 #include "execd/main.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -184,6 +188,20 @@ static int set_up(struct execd *x, struct err *e)
 	return 0;
 }
 
+/* Descriptors 0 to 2 are there, if only as /dev/null: or else the next ones to be opened would take
+ * their places. Whatever else was inherited is ours, and not for those we start. */
+static void settle_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_NOCTTY);
+	while (fd >= 0 && fd < 3);
+	if (fd >= 3)
+		(void)close(fd);
+	(void)syscall(SYS_close_range, 3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+}
+
 /* Most of the program was needed for starting, or is not needed yet. What is mapped from the
  * file and was never written comes back page by page when it is used; until then it counts for
  * nobody. */
@@ -213,6 +231,7 @@ int main(int argc, char **argv)
 
 	spawn_warden_program(argc, argv);
 	isolate_program(argc, argv);
+	settle_descriptors();
 	switch (options_parse(argc, argv, environ, &x->opt, &level)) {
 	case OPTIONS_RUN:
 		break;

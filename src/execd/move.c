@@ -61,6 +61,8 @@ static int copy_file(const char *src, const char *dest, const struct statx *st, 
 	r = copyfd(in, 0, COPYFD_ALL, out, e);
 	if (r == 0)
 		r = keep_traits(out, st, e);
+	if (r == 0)
+		copyfd_attributes(src, out, true);
 	if (r == 0 && fsync(out) < 0)
 		r = err_sys(e, "sync %s", dest);
 	return r;

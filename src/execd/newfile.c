@@ -130,6 +130,8 @@ int newfile_open(struct newfile *n, const char *path, bool hidden, struct err *e
 static int apply_perm(struct newfile *n, const struct perm *want, struct err *e)
 {
 	struct perm p = *want;
+	char old[PATH_MAX];
+	int r;
 
 	if (n->exists) {
 		/* best effort: only root gives files away */
@@ -140,7 +142,10 @@ static int apply_perm(struct newfile *n, const struct perm *want, struct err *e)
 			p.has_mode = true;
 		}
 	}
-	return perm_apply_fd(&p, n->fd, e);
+	r = perm_apply_fd(&p, n->fd, e);
+	if (r == 0 && n->exists && path_join(old, sizeof(old), n->dir, n->name) == 0)
+		copyfd_attributes(old, n->fd, !want->has_mode);
+	return r;
 }
 
 static int overwrite(struct newfile *n, const struct perm *p, bool sync, struct err *e)

@@ -42,8 +42,8 @@ struct newfile {
 /* Missing parents are made. `hidden`: nobody else may read it before the commit, which will set its
  * mode. -EISDIR, -EMEDIUMTYPE: there is something that is no regular file. */
 int newfile_open(struct newfile *n, const char *path, bool hidden, struct err *e);
-/* What `p` leaves open stays as the old file has it; a new one gets 0777 less the umask. On failure
- * newfile_abort() is still to be called. */
+/* What `p` leaves open stays as the old file has it, attributes included; a new one gets 0777 less
+ * the umask. On failure newfile_abort() is still to be called. */
 int newfile_commit(struct newfile *n, const struct perm *p, bool sync, struct err *e);
 /* Close, and take back what is not committed. Idempotent. */
 void newfile_abort(struct newfile *n);

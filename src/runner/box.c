@@ -194,11 +194,12 @@ static void on_end(struct watch *w, uint32_t events UNUSED)
 	(void)err_set(&gone, ECONNREFUSED, "the sandbox has ended");
 	answer_pause(b, &gone);
 
-	if (b->creating) {
+	if (b->creating && b->why.code == 0 && !b->deleting) {
+		/* without a word of failure: what it ended with tells the rest */
+		answer_create(b, NULL);
+	} else if (b->creating) {
 		if (b->why.code == 0)
-			(void)err_set(&b->why, b->deleting ? ECANCELED : EIO,
-				      b->deleting ? "deleted while it was being made"
-						  : "it ended before it began");
+			(void)err_set(&b->why, ECANCELED, "deleted while it was being made");
 		if (!b->deleting) {
 			fail_create(b);
 			return;

@@ -185,17 +185,37 @@ static int settle(const struct net *n, int *ret_rtnl, struct err *e)
 	return 0;
 }
 
-static int link_up(struct net *n, const struct net_slot *s, int inner_rtnl, struct err *e)
+/* Make the link. Namespaces of a runner that was killed go in the kernel's own time, and their links
+ * with them: while a name is still taken, another number will do. */
+static int add_link(struct net *n, struct net_slot *s, struct net_names *names, struct err *e)
 {
-	struct rtnl_addr own4 = addr4(n, host_of(n, s->index)), gate4 = addr4(n, 1);
-	struct rtnl_addr own6 = addr6(n, host_of(n, s->index)), gate6 = gateway6(64);
+	for (unsigned tries = 0;; tries++) {
+		uint32_t was = s->index;
+		int r;
+
+		net_names(n, s->index, names);
+		r = rtnl_add_veth(n->rtnl_fd, names->ifname, "eth0", s->ns_fd, n->mtu, e);
+		if (r != -EEXIST || tries == 2 * NET_POOL_MAX)
+			return r;
+		r = free_index(n, &s->index, e);
+		if (r < 0)
+			return r;
+		net_claim(n, s->index);
+		unclaim(n, was);
+	}
+}
+
+static int link_up(struct net *n, struct net_slot *s, int inner_rtnl, struct err *e)
+{
+	struct rtnl_addr own4, own6, gate4 = addr4(n, 1), gate6 = gateway6(64);
 	struct net_names names;
 	int r, outer, inner;
 
-	net_names(n, s->index, &names);
-	r = rtnl_add_veth(n->rtnl_fd, names.ifname, "eth0", s->ns_fd, n->mtu, e);
+	r = add_link(n, s, &names, e);
 	if (r < 0)
 		return r;
+	own4 = addr4(n, host_of(n, s->index));
+	own6 = addr6(n, host_of(n, s->index));
 	outer = rtnl_index(n->rtnl_fd, names.ifname, e);
 	inner = rtnl_index(inner_rtnl, "eth0", e);
 	if (outer < 0 || inner < 0)

@@ -50,8 +50,10 @@ static void end_exited(struct sandbox *sb, int status, uint64_t oom_kills)
 	if (status >= 0 && WIFEXITED(status)) {
 		if (WEXITSTATUS(status) == 0)
 			cause = CAUSE_EXITED;
-		(void)snprintf(why, sizeof(why), "its main process ended with code %d",
-			       WEXITSTATUS(status));
+		else if (oom_kills > 0 && WEXITSTATUS(status) == 128 + SIGKILL)
+			cause = CAUSE_OOM; /* execd passes the end of the entrypoint on like a shell */
+		(void)snprintf(why, sizeof(why), "its main process ended with code %d%s",
+			       WEXITSTATUS(status), cause == CAUSE_OOM ? ": out of memory" : "");
 	} else if (status >= 0 && WIFSIGNALED(status)) {
 		if (oom_kills > 0 && WTERMSIG(status) == SIGKILL)
 			cause = CAUSE_OOM;

@@ -299,6 +299,23 @@ def a_listening_socket_can_be_inherited():
 
 
 @case
+def nothing_inherited_reaches_the_entrypoint():
+    listing = "ls -l /proc/self/fd | sed 's/.* \\([0-9]* ->\\)/\\1/' | grep '^[0-9]'"
+    read_end, write_end = os.pipe()
+    try:
+        p = subprocess.run(["sh", "-c", f'exec "$@" <&-', "sh", os.path.join(BUILD, "execd"),
+                            "--listen", "127.0.0.1:0", "--", "sh", "-c", listing],
+                           pass_fds=[write_end], stdout=subprocess.PIPE, timeout=DEADLINE,
+                           check=False)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    fds = dict(line.split(" -> ") for line in p.stdout.decode().splitlines()[1:])
+    assert p.returncode == 0 and fds["0"] == "/dev/null", fds
+    assert set(fds) <= {"0", "1", "2", "3"}, fds  # 3 is the listing's own
+
+
+@case
 def as_pid_1_it_reaps_and_leaves_on_sigterm():
     if os.geteuid() != 0 or not shutil.which("unshare"):
         return

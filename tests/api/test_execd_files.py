@@ -846,6 +846,21 @@ def upload_over_an_existing_file_keeps_its_traits():
 
 
 @case
+def attributes_are_kept():
+    d = fresh()
+    put(d + "/a", b"old")
+    try:
+        os.setxattr(d + "/a", "user.note", b"kept")
+    except OSError:
+        print("skip attributes_are_kept not on this file system")
+        return
+    empty_ok(upload(pair(d + "/a", b"new")))
+    assert os.getxattr(d + "/a", "user.note") == b"kept"
+    empty_ok(call("POST", "/files/replace", {d + "/a": {"old": "new", "new": "other"}}))
+    assert os.getxattr(d + "/a", "user.note") == b"kept" and read(d + "/a") == b"other"
+
+
+@case
 def upload_makes_parents():
     d = fresh()
     empty_ok(upload(pair(d + "/x/y/z/f", b"1")))

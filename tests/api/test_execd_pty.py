@@ -328,7 +328,9 @@ def control_characters_work():
     c.see(rb"run-2")
     c.type("line\n")
     c.see(rb"line\r\nline")
+    c.out = b""
     c.type("\x03")
+    c.see(rb"\^C[\s\S]*[#$] ")  # the shell is back at its prompt
     c.type("echo after-$((6*7))\n")
     c.see(rb"after-42")
     c.type("\x04")

@@ -220,10 +220,16 @@ def deleting(walker, top):
     assert not os.path.exists(f"{top}/b")
 
 
-def is_inside(pid):
-    """The execd of an isolated session."""
-    with open(f"/proc/{pid}/cmdline", encoding="latin-1") as f:
-        return f.read().startswith("execd-i")
+def inside_of(pid):
+    """The execd of an isolated session: a child, or a child of one."""
+    for child in execdlib.children(pid):
+        with open(f"/proc/{child}/cmdline", encoding="latin-1") as f:
+            if f.read().startswith("execd-inside"):
+                return child
+        found = inside_of(child)
+        if found:
+            return found
+    return None
 
 
 def isolated(walker, top):
@@ -243,9 +249,7 @@ def isolated(walker, top):
     walker.ask(404, "GET", base + "/{path}", sessionId=name, path="command")
     walker.ask(503, "GET", base + "/diff", sessionId=name)
     walker.ask(503, "POST", base + "/commit", sessionId=name)
-    inside = [pid for pid in execdlib.children(walker.execd.pid) if is_inside(pid)]
-    assert len(inside) == 1, inside
-    os.kill(inside[0], signal.SIGKILL)
+    os.kill(inside_of(walker.execd.pid), signal.SIGKILL)
     until(lambda: walker.ask(200, "GET", base, sessionId=name)["status"] == "dead", "the session is dead")
     walker.ask(410, "POST", base + "/run", {"code": "id"}, sessionId=name)
     walker.ask(200, "DELETE", base, sessionId=name)

@@ -14,6 +14,15 @@ LIMIT = 256 << 20
 HOG = "python3 -c \"b = [bytearray(16 << 20) for i in range(64)]\""
 
 
+def put(path, value):
+    """Into a file that is there: in a plain directory none must be made."""
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, str(value).encode())
+    finally:
+        os.close(fd)
+
+
 def make_group():
     """A control group with little memory: its directory, version 2 or 1."""
     name = f"osb-oom-{os.getpid()}"
@@ -22,15 +31,13 @@ def make_group():
         group = os.path.join(top, name)
         try:
             os.mkdir(group)
-            with open(os.path.join(group, files[0]), "w", encoding="ascii") as f:
-                f.write(str(LIMIT))
+            put(os.path.join(group, files[0]), LIMIT)
         except OSError:
             if os.path.isdir(group):
                 os.rmdir(group)
             continue
         if files[1] and os.path.exists(os.path.join(group, files[1])):
-            with open(os.path.join(group, files[1]), "w", encoding="ascii") as f:
-                f.write("0")
+            put(os.path.join(group, files[1]), 0)
         return group
     return None
 
@@ -41,8 +48,7 @@ if group is None:
 
 
 def enter():
-    with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as f:
-        f.write(str(os.getpid()))
+    put(os.path.join(group, "cgroup.procs"), os.getpid())
 
 
 execd = start(preexec_fn=enter)

@@ -22,10 +22,19 @@ STAGE = Stage(disk_mib=192, log=None if os.environ.get("OSB_LOG") else -3)
 
 
 def server():
+    """Up and ready, also after it was killed."""
     if STAGE.server is None or STAGE.server.proc.poll() is not None:
         STAGE.start()
     STAGE.ready()
     return STAGE.server
+
+
+def fresh():
+    """With no sandbox, whatever a case before this one has left."""
+    s = server()
+    for item in s.list(pageSize=200)["items"]:
+        s.delete(item["id"])
+    return s
 
 
 class Held:
@@ -99,7 +108,7 @@ def nothing_left():
 
 @case
 def R01_ten_rounds_of_pause_and_resume_keep_every_byte():
-    s = server()
+    s = fresh()
     sandbox = s.make()
     data = os.urandom(1 << 20)
     assert upload(s, sandbox, "/root/file", data).status == 200
@@ -126,7 +135,7 @@ def R01_ten_rounds_of_pause_and_resume_keep_every_byte():
 
 @case
 def R03_an_exit_status_is_never_invented():
-    s = server()
+    s = fresh()
     sandbox = s.make()
     prefix, headers = s.endpoint(sandbox)
     going = Later(s.call, "POST", prefix + "/command", {"command": "echo begun; sleep 1000"}, headers)
@@ -142,7 +151,7 @@ def R03_an_exit_status_is_never_invented():
 
 @case
 def R06_delete_works_from_every_state():
-    s = server()
+    s = fresh()
     # Running, Paused, Failed
     one, two, three = s.make(), s.make(), s.make()
     assert s.call("POST", f"/v1/sandboxes/{two}/pause").status == 202
@@ -186,7 +195,7 @@ def R06_delete_works_from_every_state():
 
 @case
 def R06_what_is_deleted_while_it_expires_is_gone():
-    s = server()
+    s = fresh()
     sandbox = s.make()
     with Held() as runner:
         a = s.call("POST", f"/v1/sandboxes/{sandbox}/renew-expiration", {"expiresAt": soon(0.2)})
@@ -204,7 +213,7 @@ def R06_what_is_deleted_while_it_expires_is_gone():
 @case
 def R07_killed_in_the_middle_of_a_create():
     for victims in (["server"], ["runner"], ["server", "runner"]):
-        s = server()
+        s = fresh()
         with Held() as runner:
             making = Later(s.create, resourceLimits={"memory": "64Mi", "disk": "16Mi"}, metadata={"case": "R07"})
             in_state(s, "Pending", case="R07")
@@ -223,7 +232,7 @@ def R07_killed_in_the_middle_of_a_create():
 @case
 def R07_killed_in_the_middle_of_a_delete():
     for victims in (["server"], ["runner"], ["server", "runner"]):
-        s = server()
+        s = fresh()
         sandbox = s.make(resourceLimits={"memory": "64Mi", "disk": "16Mi"})
         with Held() as runner:
             gone = Later(s.delete, sandbox)
@@ -241,7 +250,7 @@ def R07_killed_in_the_middle_of_a_delete():
 
 @case
 def R11_a_restart_does_not_reset_the_time_to_live():
-    s = server()
+    s = fresh()
     sandbox, short = s.make(timeout=60), s.make(timeout=3600)
     renewed = s.call("POST", f"/v1/sandboxes/{short}/renew-expiration", {"expiresAt": soon(1)}).json["expiresAt"]
     before = s.info(sandbox).json["expiresAt"]
@@ -259,7 +268,7 @@ def R11_a_restart_does_not_reset_the_time_to_live():
 
 @case
 def R11_a_renewal_wins_or_loses_against_the_expiry_but_never_both():
-    s = server()
+    s = fresh()
     outcomes = set()
     for n in range(24):
         sandbox = s.make()
@@ -279,7 +288,7 @@ def R11_a_renewal_wins_or_loses_against_the_expiry_but_never_both():
 
 @case
 def R12_running_out_of_memory_is_told_as_that():
-    s = server()
+    s = fresh()
     sandbox = s.make(resourceLimits={"memory": "64Mi"})
     a = s.execd(sandbox, "POST", "/command", {"command": "tail /dev/zero"})
     assert b"out of memory" in a.body and b"execution_complete" not in a.body, a.body
@@ -303,7 +312,7 @@ def R12_running_out_of_memory_is_told_as_that():
 
 @case
 def R13_an_unknown_limit_is_refused():
-    s = server()
+    s = fresh()
     for limits in ({"gpu": "1"}, {"memory": "64Mi", "nvidia.com/gpu": "1"}, {"memory": "lots"}, {"cpu": "-1"},
                    {"Memory": "64Mi"}, {"memory": "0"}):
         is_error(s.create(resourceLimits=limits), 400, "SANDBOX::INVALID_RESOURCE_LIMIT")
@@ -320,7 +329,7 @@ def leave_free(kib):
 
 @case
 def R15_a_full_disk_gives_clean_errors_at_every_step():
-    s = server()
+    s = fresh()
     old = s.make()
     s.run(old, "echo kept > /root/kept")
     results = []
@@ -349,7 +358,7 @@ def R15_a_full_disk_gives_clean_errors_at_every_step():
 
 @case
 def R15_a_server_killed_on_a_full_disk_comes_back():
-    s = server()
+    s = fresh()
     sandbox, other = s.make(), s.make()
     ballast = STAGE.fill_disk()
     try:
@@ -371,7 +380,7 @@ def R15_a_server_killed_on_a_full_disk_comes_back():
 
 @case
 def R17_a_client_that_leaves_leaks_nothing():
-    s = server()
+    s = fresh()
     sandbox = s.make()
     prefix, headers = s.endpoint(sandbox)
     s.run(sandbox, "true")

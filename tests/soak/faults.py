@@ -6,7 +6,7 @@ import resource
 import select
 import time
 
-from census import fd_count, read
+from census import fd_count, read, settle
 
 WEIGHTS = {"server": 4, "runner": 4, "both": 2, "execd": 4, "disk": 2, "files": 2, "memory": 2}
 
@@ -36,13 +36,19 @@ class Faults:
     def server(self):
         self.stage.kill("server")
         self.stage.start()
+        self.stage.ready()
 
     def runner(self):
+        """Over when another one works."""
+        before = self.stage.runner()
         self.stage.kill("runner")
+        settle(lambda: self.stage.runner() in (before, None), 60, "no other runner")
+        self.stage.ready()
 
     def both(self):
         self.stage.kill(*self.chance.sample(["server", "runner"], 2))
         self.stage.start()
+        self.stage.ready()
 
     def execd(self):
         """PID 1 of some sandboxes, whether anybody knows of them already or not."""

@@ -85,7 +85,7 @@ def read_slowly(data, pieces, size, wait):
     taken = 0
     try:
         with socket.socket() as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
             s.settimeout(PATIENCE_S)
             s.connect(ADDRESS)
             s.sendall(data)
