@@ -373,6 +373,8 @@ static _Noreturn void inside(struct plan *p, const json_t *v, int exe_fd)
 	(void)prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
 	(void)snprintf(listen, sizeof(listen), "%d", ISOLATE_LISTEN);
 	(void)snprintf(spec, sizeof(spec), "%d", ISOLATE_SPEC);
+	(void)fcntl(ISOLATE_LISTEN, F_SETFD, 0);
+	(void)fcntl(ISOLATE_SPEC, F_SETFD, 0);
 	(void)fcntl(ISOLATE_PLAN, F_SETFD, FD_CLOEXEC);
 	(void)fcntl(ISOLATE_STATUS, F_SETFD, FD_CLOEXEC);
 	(void)execveat(exe_fd, "", argv, envp, AT_EMPTY_PATH);

@@ -551,7 +551,13 @@ void kernel_resume(struct kernel *k)
 void kernel_drop(struct kernel *k)
 {
 	k->ops = NULL;
-	fail(k, "dropped");
+	if (k->state == KERNEL_IDLE && k->control_open) { /* it may tidy up and leave */
+		control_close(k);
+		enter(k, KERNEL_ENDING);
+		io_timer_start(&k->timer, EXIT_GRACE_MS, 0);
+	} else {
+		fail(k, "dropped");
+	}
 	step(k);
 }
 

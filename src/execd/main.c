@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "execd/api.h"
 #include "execd/code_context.h"
+#include "execd/code_port.h"
 #include "execd/command.h"
 #include "execd/entrypoint.h"
 #include "execd/events.h"
@@ -264,6 +265,7 @@ int main(int argc, char **argv)
 		return x->opt.entrypoint != NULL && r == -ENOENT ? 127 : 1;
 	}
 	io_timer_init(&x->loop, &d->timer, on_timer);
+	code_port_open(x);
 	kernel_template_warm(x);
 	(void)dl_iterate_phdr(unmap_segments, NULL);
 	io_loop_run(&x->loop);

@@ -185,8 +185,8 @@ static int settle(const struct net *n, int *ret_rtnl, struct err *e)
 	return 0;
 }
 
-/* Make the link. Namespaces of a runner that was killed go in the kernel's own time, and their links
- * with them: while a name is still taken, another number will do. */
+/* Make the link. Namespaces of a runner that was killed go in the kernel's own time, and their
+ * links with them: while a name is still taken, another number will do. */
 static int add_link(struct net *n, struct net_slot *s, struct net_names *names, struct err *e)
 {
 	for (unsigned tries = 0;; tries++) {
@@ -242,7 +242,7 @@ static int link_up(struct net *n, struct net_slot *s, int inner_rtnl, struct err
 	return r;
 }
 
-static int make_slot(struct net *n, bool linked, struct net_slot *ret, struct err *e)
+static int try_slot(struct net *n, bool linked, struct net_slot *ret, struct err *e)
 {
 	struct net_slot s = { .ns_fd = -EBADF, .index = NET_NO_ADDR };
 	autofd int rtnl = -EBADF;
@@ -267,6 +267,17 @@ static int make_slot(struct net *n, bool linked, struct net_slot *ret, struct er
 		net_release(n, &s);
 	else
 		*ret = s;
+	return r;
+}
+
+/* An address may be on its way out with the namespace of a runner that was killed, or belong to one
+ * that does not share our /run: the next number is tried. */
+static int make_slot(struct net *n, bool linked, struct net_slot *ret, struct err *e)
+{
+	int r = -EEXIST;
+
+	for (unsigned tries = 0; r == -EEXIST && tries < 4 * NET_POOL_MAX; tries++)
+		r = try_slot(n, linked, ret, e);
 	return r;
 }
 

@@ -123,7 +123,7 @@ void api_refusal(struct http_req *r, const struct refusal *rf)
 void api_set_request_id(struct http_req *r)
 {
 	struct span given = span_trim(http_field(r, "x-request-id"));
-	char id[33];
+	char id[RAND_UUID_SIZE];
 
 	for (size_t i = 0; i < given.len; i++) /* what would look odd in a log is not echoed */
 		if (given.p[i] < 0x21 || given.p[i] > 0x7e)
@@ -132,7 +132,7 @@ void api_set_request_id(struct http_req *r)
 		http_header_span(r, SPAN_LIT("X-Request-ID"), given);
 		return;
 	}
-	rand_hex(id, 16);
+	rand_uuid(id);
 	http_header(r, "X-Request-ID", id);
 }
 

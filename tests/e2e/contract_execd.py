@@ -124,10 +124,12 @@ def terminals(walker):
     walker.ask(200, "GET", "/pty/{sessionId}", sessionId=name)
     path = "/pty/{sessionId}/ws"
     walker.ask(400, "GET", path, sessionId=name)
-    shake = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")]
+    shake = [("Connection", "Upgrade"), ("Upgrade", "websocket"),
+             ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")]
     walker.ask(426, "GET", path, sessionId=name, fields=shake + [("Sec-WebSocket-Version", "12")])
     with walker.execd.connect() as sock:
-        lines = "".join(f"{key}: {value}\r\n" for key, value in shake + [("Sec-WebSocket-Version", "13"), AUTH])
+        fields = shake + [("Sec-WebSocket-Version", "13"), AUTH]
+        lines = "".join(f"{key}: {value}\r\n" for key, value in fields)
         sock.sendall(f"GET /pty/{name}/ws HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode())
         walker.api.check("GET", path, Reader(sock).head())
         walker.ask(409, "GET", path, sessionId=name)

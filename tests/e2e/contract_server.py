@@ -134,7 +134,8 @@ def looking(walker, box):
 
 def changing(walker, box):
     path = f"{BOX}/metadata"
-    assert walker.ask(200, "PATCH", path, {"team": "a"}, id=box)["metadata"] == {"project": "demo", "team": "a"}
+    patched = walker.ask(200, "PATCH", path, {"team": "a"}, id=box)
+    assert patched["metadata"] == {"project": "demo", "team": "a"}, patched
     walker.ask(200, "PATCH", path, {"team": None}, id=box,
                fields=[("Content-Type", "application/merge-patch+json")])
     walker.ask(400, "PATCH", path, {"opensandbox.io/x": "y"}, id=box)

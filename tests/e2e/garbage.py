@@ -25,7 +25,10 @@ BODIES = [b"", b"null", b"true", b"0", b'"text"', b"[", b"{", b"{}", b"[]", b'{"
 TYPES = ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-16",
          "text/plain", "", "multipart/form-data", "multipart/form-data; boundary=", "x", "application/x+json",
          None]
-RAW = ["%zz", "%", "%00", "%2e%2e", "..", ".", "%2F", "%C3%28", "a%0d%0ab", "a" * 3000, "%F0%9F%98%80", ";", "*"]
+RAW = ["%zz", "%", "%00", "%2e%2e", "..", ".", "%2F", "%C3%28", "a%0d%0ab", "a" * 3000, "%F0%9F%98%80", ";",
+       "*"]
+
+RANGES = ["0-1", "-", "x", "9-", "5-2", "-0", "0-0,2-3"]
 
 
 class Request:
@@ -107,7 +110,7 @@ class Maker:
         if broken:
             value = self.random.choice([value, self.random.choice(WEIRD)])
         texts = value if isinstance(value, list) else [value]
-        return [json.dumps(t) if isinstance(t, (bool, int, float, dict, list)) or t is None else t for t in texts]
+        return [t if isinstance(t, str) else json.dumps(t) for t in texts]
 
     def target(self, method, path, broken):
         query, fields = [], []
@@ -121,9 +124,10 @@ class Maker:
                 value = self.random.choice(RAW) if raw else urllib.parse.quote(text, safe)
                 path = path.replace("{%s}" % name, value)
             elif where == "query" and (place.node.get("required") or self.random.random() < 0.6):
-                query += [f"{name}={self.random.choice(RAW) if raw else urllib.parse.quote(t)}" for t in texts]
+                query += [f"{name}=" + (self.random.choice(RAW) if raw else urllib.parse.quote(t))
+                          for t in texts]
             elif where == "header" and self.random.random() < 0.3:
-                fields.append((name, "bytes=" + self.random.choice(["0-1", "-", "x", "9-", "5-2", "-0", "0-0,2-3"])))
+                fields.append((name, "bytes=" + self.random.choice(RANGES)))
         if broken and self.random.random() < 0.2:
             query.append(self.random.choice(["&&", "=", "%", "a=%zz", "path", "x=" + "y" * 6000]))
         return path + ("?" + "&".join(query) if query else ""), fields
