@@ -1,5 +1,5 @@
-# Unpacks the Go kernel into a directory of its own, builds and becomes it. A build that was done before comes from
-# Go's cache.
+# Unpacks the Go kernel into a directory of its own, builds and becomes it. A build that was done
+# before comes from Go's cache.
 exec 4<&-
 dir=$(mktemp -d "${TMPDIR:-/tmp}/osb-go-XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -46,6 +46,8 @@ class IPythonShell(osb_shell.Shell):
             display_pub_class = Publisher
             displayhook_class = Hook
 
+            system = InteractiveShell.system_raw  # straight to our descriptors
+
             def enable_gui(self, gui=None):
                 pass
 
@@ -73,6 +75,10 @@ class IPythonShell(osb_shell.Shell):
     def _figure_formatter(self):
         self.shell.display_formatter.formatters["image/png"].for_type_by_name(
             "matplotlib.figure", "Figure", osb_display.figure_png)
+
+    def forget(self):
+        self.shell.reset()
+        self.shell.user_ns["input"] = osb_shell.no_input
 
     def run(self, code):
         self.count += 1

@@ -129,6 +129,7 @@ def template(wire):
         except Exception as error:
             failed.append("%s: %s" % (name, error))
     shell = new_shell(wire)
+    shell.warm_up()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # shared pages stay shared: the collector does not write to frozen objects

@@ -11,6 +11,7 @@ import types
 
 import osb_display
 import osb_magics
+import osb_wire
 
 AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 
@@ -43,6 +44,20 @@ class Shell:
     def attach(self, wire):
         """Made in a template, used by the kernel that was forked from it."""
         self.wire = self.display.wire = wire
+
+    def warm_up(self):
+        """In a template: do once what the first cells of each kernel would otherwise have to load code for."""
+        wire = self.wire
+        self.attach(osb_wire.Nowhere())
+        for code in ("display(1 + 1)\n'value'", "undefined_name", "1 +"):
+            self.run(code)
+        self.count = 0
+        self.forget()
+        self.attach(wire)
+
+    def forget(self):
+        self.namespace.update(In=[""], Out={})
+        self.namespace.pop("_", None)
 
     def run(self, code):
         """Run a cell: frames for what it shows, its value and its failure. True if it went well."""

@@ -1,6 +1,7 @@
-/* The port by which some clients ask whether code can be run: images with a Jupyter server have it at
- * 127.0.0.1:44771, and the clients try to connect there from a command. Here execd itself runs code,
- * so it takes such connections, and closes them. Not where the image brings its own server. */
+/* The port by which some clients ask whether code can be run: images with a Jupyter server have it
+ * at 127.0.0.1:44771, and the clients try to connect there from a command. Here execd itself runs
+ * code, so it takes such connections, and closes them. Not where the image brings its own
+ * server. */
 #ifndef OSB_EXECD_CODE_PORT_H
 #define OSB_EXECD_CODE_PORT_H
 

@@ -20,7 +20,8 @@ struct pty_client {
 	struct pty *pty; /* NULL: another took over, or it is on its way out */
 	struct websocket *ws;
 	uint64_t cursor;
-	enum { CLIENT_WAITING, CLIENT_REPLAY, CLIENT_LIVE, CLIENT_DONE } state;
+	uint64_t replay_to; /* where the output ended when it came: what follows is live */
+	enum { CLIENT_WAITING, CLIENT_LIVE, CLIENT_DONE } state;
 	bool full;
 };
 
@@ -95,7 +96,7 @@ static void put_offset(char out[9], uint64_t at)
 		out[1 + i] = (char)(at >> (56 - 8 * i));
 }
 
-/* All that is kept from the cursor on, in one message where the channel allows. */
+/* What it missed, in one message where the channel allows. */
 static void send_replay(struct pty_client *c)
 {
 	const struct ring *ring = &c->pty->ring;
@@ -105,7 +106,8 @@ static void send_replay(struct pty_client *c)
 	char head[9];
 
 	c->cursor = MIN(MAX(c->cursor, ring->start), ring->end);
-	while (ring_get(ring, c->cursor, ring->size, &part, &channel)) {
+	while (c->cursor < c->replay_to &&
+	       ring_get(ring, c->cursor, (size_t)(c->replay_to - c->cursor), &part, &channel)) {
 		uint64_t from = c->cursor;
 
 		put_offset(head, from);
@@ -115,7 +117,10 @@ static void send_replay(struct pty_client *c)
 		do {
 			(void)buf_add_span(&out, part);
 			c->cursor += part.len;
-		} while (ring_get(ring, c->cursor, ring->size, &part, &channel) && channel == now);
+		} while (c->cursor < c->replay_to &&
+			 ring_get(ring, c->cursor, (size_t)(c->replay_to - c->cursor), &part,
+				  &channel) &&
+			 channel == now);
 		if (buf_failed(&out))
 			break;
 		if (now == PTY_STDERR)
@@ -387,6 +392,7 @@ void pty_ws(struct http_req *r)
 	pty_client_close(p, TAKEN_OVER, "TAKEN_OVER");
 	c->pty = p;
 	c->cursor = since;
+	c->replay_to = p->ring.end;
 	p->client = c;
 	pty_settle(p);
 	give_shell(p, x, pipe);

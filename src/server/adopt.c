@@ -51,7 +51,8 @@ static void end_exited(struct sandbox *sb, int status, uint64_t oom_kills)
 		if (WEXITSTATUS(status) == 0)
 			cause = CAUSE_EXITED;
 		else if (oom_kills > 0 && WEXITSTATUS(status) == 128 + SIGKILL)
-			cause = CAUSE_OOM; /* execd passes the end of the entrypoint on like a shell */
+			/* execd passes the end of the entrypoint on like a shell */
+			cause = CAUSE_OOM;
 		(void)snprintf(why, sizeof(why), "its main process ended with code %d%s",
 			       WEXITSTATUS(status), cause == CAUSE_OOM ? ": out of memory" : "");
 	} else if (status >= 0 && WIFSIGNALED(status)) {

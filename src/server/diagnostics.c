@@ -77,7 +77,9 @@ static struct span last_lines(struct span text, unsigned n)
 {
 	size_t at = text.len;
 
-	if (at > 0 && text.p[at - 1] == '\n')
+	if (at == 0) /* there may be no buffer at all, and nothing can be added to NULL */
+		return text;
+	if (text.p[at - 1] == '\n')
 		at--;
 	for (; at > 0; at--)
 		if (text.p[at - 1] == '\n' && --n == 0)

@@ -149,6 +149,12 @@ def _kill_all():
         proc.wait()
 
 
+def sanitized(program):
+    """Is it a build with AddressSanitizer? Then its memory is not the program's own."""
+    with open(os.path.join(BUILD, program), "rb") as f:
+        return b"__asan_init" in f.read()
+
+
 def until(condition, what, timeout=DEADLINE):
     """Wait for a condition that no descriptor can tell (the state of another process)."""
     end = time.monotonic() + timeout

@@ -299,6 +299,21 @@ def a_listening_socket_can_be_inherited():
 
 
 @case
+def an_empty_image_is_enough():
+    with open(os.path.join(BUILD, "execd"), "rb") as f:
+        if os.geteuid() != 0 or b"/ld-linux" in f.read(4096):
+            return  # a build with sanitizers is not static
+    image = path("image")
+    os.makedirs(image)
+    shutil.copy(os.path.join(BUILD, "execd"), image)
+    with start(path="/execd", env={"PATH": "/"}, preexec_fn=lambda: os.chroot(image)) as x:
+        empty_ok(call(x, "GET", "/ping"))
+        assert run(x, "/execd --version").out[0].startswith("execd ")
+        end = run(x, "echo needs a shell;")
+        assert end.code is None and "No such file" in end.end["error"]["evalue"], end.end
+
+
+@case
 def nothing_inherited_reaches_the_entrypoint():
     listing = "ls -l /proc/self/fd | sed 's/.* \\([0-9]* ->\\)/\\1/' | grep '^[0-9]'"
     read_end, write_end = os.pipe()

@@ -167,8 +167,10 @@ def rich_results_are_strings_of_mime_types():
 def huge_results_are_cut_with_a_note():
     done = run("'x' * 50_000_000", "python")
     assert len(done.value) < 1 << 20 and "cut" in done.value[-200:]
-    done = run("class P:\n def _repr_png_(self): return b'p' * 3_500_000\n"
-               " def _repr_html_(self): return 'h' * 900_000\n def __repr__(self): return '\\x01' * 900_000\nP()", "python")
+    done = run(
+    "class P:\n def _repr_png_(self): return b'p' * 3_500_000\n"
+    " def _repr_html_(self): return 'h' * 900_000\n def __repr__(self): return '\\x01' * 900_000\nP()",
+     "python")
     line = json.dumps(done.of("result")[0])
     assert len(line) < 4 << 20 and done.order[-1] == "execution_complete", done.order
     assert "left out" in done.value, done.value[-300:]
@@ -364,8 +366,9 @@ def a_client_that_leaves_interrupts_its_cell():
     context = new_context()
     with tempfile.TemporaryDirectory() as directory:
         note = os.path.join(directory, "note")
-        going = Run(f"import time\nprint(1)\ntry:\n time.sleep(1000)\nexcept KeyboardInterrupt:\n open({note!r}, 'w').close()\n"
-                    " kept = 1", context=context)
+        going = Run(
+    f"import time\ntry:\n print(1)\n time.sleep(1000)\nexcept KeyboardInterrupt:\n open({note!r}, 'w').close()\n"
+    " kept = 1", context=context)
         going.until(lambda e: e["type"] == "stdout")
         going.leave()
         until(lambda: os.path.exists(note), "the cell was interrupted")
@@ -501,13 +504,16 @@ def closing_the_drivers_descriptors_ends_the_kernel_truthfully():
 @case
 def everything_a_context_started_ends_with_it():
     context = new_context()
-    done = run("import subprocess\np = subprocess.Popen(['sh', '-c', 'setsid sleep 1000 & echo $!; wait'], stdout=subprocess.PIPE)\n"
-               "print(p.stdout.readline().decode())", context=context)
+    done = run(
+    "import subprocess\np = subprocess.Popen(['sh', '-c', 'setsid sleep 1000 & echo $!; wait'], "
+    "stdout=subprocess.PIPE)\n"
+    "print(p.stdout.readline().decode())",
+     context=context)
     pid = int(done.text())
     assert os.path.exists(f"/proc/{pid}")
     delete(context)
-    until(lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status", encoding="ascii").read(),
-          "the daemon is gone")
+    until(lambda: not os.path.exists(
+        f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status", encoding="ascii").read(), "the daemon is gone")
 
 
 @case
@@ -625,7 +631,8 @@ def sql_answers_with_columns_and_rows():
 def a_language_that_is_not_there_is_named():
     with tempfile.TemporaryDirectory() as nowhere:
         with Program("execd", "--port", "0", env={"PATH": nowhere, "HOME": nowhere}) as bare:
-            for language, what in (("python", "python3"), ("javascript", "node"), ("java", "java"), ("go", "sh"), ("ruby", "ruby")):
+            for language, what in (("python", "python3"), ("javascript", "node"),
+                                   ("java", "java"), ("go", "sh"), ("ruby", "ruby")):
                 for target, body in (("/code/context", {"language": language}),
                                      ("/code", {"code": "1", "context": {"language": language}})):
                     answer = request(bare, "POST", target, json.dumps(body).encode())
@@ -659,7 +666,9 @@ def javascript_awaits_imports_and_stops():
 
     assert js("const a = 1; let b = 2; a + b").value == "3"
     assert js("const a = 5; await new Promise(r => setTimeout(() => r(a), 1))").value == "5"
-    assert js("import fs from 'node:fs'; import { join, sep as s } from 'path'; join('a', 'b') + s + typeof fs").value == "'a/b/object'"
+    assert js(
+        "import fs from 'node:fs'; import { join, sep as s } from 'path'; "
+        "join('a', 'b') + s + typeof fs").value == "'a/b/object'"
     assert js("const m = await import('node:os'); typeof m.cpus").value == "'function'"
     assert js("require('path').basename('/x/y')").value == "'y'"
     done = js("display.html('<b>'); console.log('after'); 1")
@@ -701,7 +710,8 @@ def go_keeps_types_goroutines_and_channels():
     done = go("package main\nimport \"fmt\"\nfunc main() { fmt.Print(\"Hello\") }")
     assert done.text() == "Hello" and done.error is None, done.all
     assert go("package main\nfunc main() { missing++ }").error["ename"] == "CompileError"
-    go("type shape interface { area() int }\ntype square struct { side int }\nfunc (s square) area() int { return s.side * s.side }\n"
+    go("type shape interface { area() int }\ntype square struct { side int }\n"
+       "func (s square) area() int { return s.side * s.side }\n"
        "all := []shape{square{3}}\nch := make(chan int)\ngo func() { for i := 0; ; i++ { ch <- i } }()")
     assert go("<-ch + <-ch").value == "1"
     assert go("<-ch").value == "2"
@@ -723,7 +733,8 @@ def a_template_is_replaced_when_the_environment_changes():
             def flavour():
                 answer = request(other, "POST", "/code/context", b'{"language":"python"}')
                 context = json.loads(answer.body)["id"]
-                code = json.dumps({"code": "import os; os.environ['FLAVOUR']", "context": {"id": context, "language": "python"}})
+                code = json.dumps({"code": "import os; os.environ['FLAVOUR']", "context": {
+                                  "id": context, "language": "python"}})
                 return request(other, "POST", "/code", code.encode()).body.decode()
 
             for _ in range(3):
@@ -741,7 +752,8 @@ def preloaded_modules_are_there_and_missing_ones_do_no_harm():
         def loaded():
             answer = request(other, "POST", "/code/context", b'{"language":"python"}')
             context = json.loads(answer.body)["id"]
-            code = json.dumps({"code": "import sys; 'decimal' in sys.modules", "context": {"id": context, "language": "python"}})
+            code = json.dumps({"code": "import sys; 'decimal' in sys.modules",
+                              "context": {"id": context, "language": "python"}})
             return '"text":"True"' in request(other, "POST", "/code", code.encode()).body.decode()
         until(loaded, "a kernel forked from the template", SLOW)
 

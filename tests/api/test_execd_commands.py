@@ -311,7 +311,8 @@ def directories_are_expanded():
 def processes_start_clean():
     s = run(execd, "cat; cat /proc/self/status; ls /proc/self/fd").ok()
     status = dict(line.split(":\t", 1) for line in s.out if ":\t" in line)
-    assert int(status["SigIgn"], 16) == 0 and int(status["SigBlk"], 16) == 0
+    signals = status["SigIgn"], status["SigBlk"]
+    assert all(int(mask, 16) == 0 for mask in signals), signals
     assert [line for line in s.out if line.isdigit()] == ["0", "1", "2", "3"]  # 3: ls itself
     s = run(execd, "readlink /proc/self/fd/0; cut -d' ' -f6 /proc/self/stat; echo $$").ok()
     assert s.out[0] == "/dev/null" and s.out[1] == s.out[2]  # a session of its own

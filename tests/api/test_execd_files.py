@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import DEADLINE, Program, Reader, case, request, run_cases, until
+from harness import DEADLINE, Program, Reader, case, request, run_cases, sanitized, until
 
 ENV = dict(os.environ, OSB_TEST_DIR="expanded", HOME="/nonexistent-home")
 TOP = tempfile.mkdtemp(prefix="osb-files-")
@@ -462,7 +462,7 @@ def replace_huge_file_in_little_memory():
                   verbose="true"))
     assert got[d + "/a"]["replacedCount"] == 1600
     assert os.path.getsize(d + "/a") == 1600 * (len(line) - 3)
-    assert execd.peak_rss_kib() - before < 8 << 10
+    assert sanitized("execd") or execd.peak_rss_kib() - before < 8 << 10
     os.unlink(d + "/a")
 
 
@@ -633,7 +633,7 @@ def list_of_a_huge_directory_is_complete_ordered_and_streamed():
     reply = call("GET", "/directories/list", path=d)
     assert reply.get("transfer-encoding") == "chunked"
     assert [i["path"][len(d) + 1:] for i in json.loads(reply.body)] == names
-    assert execd.peak_rss_kib() - before < 8 << 10
+    assert sanitized("execd") or execd.peak_rss_kib() - before < 8 << 10
     assert len(search(d, "*-file")) == len(names)
 
 
@@ -1272,7 +1272,7 @@ def download_by_a_slow_reader_costs_no_memory():
         socks.append(s)
     for s in socks:
         assert s.recv(4096).startswith(b"HTTP/1.1 200")
-    assert execd.peak_rss_kib() - before < 8 << 10
+    assert sanitized("execd") or execd.peak_rss_kib() - before < 8 << 10
     for s in socks:
         s.close()
     until(lambda: call("GET", "/files/info").status == 200, "alive")

@@ -41,19 +41,49 @@ class Seen:
 
 # language: (cell that prints and sets, what it prints, cell with a value, value, failing cell, name of the error)
 CELLS = {
-    SupportedLanguage.PYTHON: ("x = 40\nprint('Hello from Python')", "Hello from Python", "x + 2", "42",
-                               "undefined_variable", "NameError"),
-    SupportedLanguage.JAVASCRIPT: ("const x = 40;\nconsole.log('Hello from JavaScript')", "Hello from JavaScript", "x + 2", "42",
-                                   "throw new TypeError('no')", "TypeError"),
-    SupportedLanguage.TYPESCRIPT: ("interface P { n: number }\nconst p: P = { n: 40 };\nconsole.log(`Hello ${p.n as number}`)", "Hello 40",
-                                   "const y: number = p.n + 2; y", "42", "throw new Error('ts-runtime-error')", "Error"),
-    SupportedLanguage.BASH: ("x=40; echo 'Hello from Bash'", "Hello from Bash", "echo $((x + 2))", None,
-                             "(exit 7)", "CommandExecError"),
-    SupportedLanguage.JAVA: ("int x = 40;\nSystem.out.println(\"Hello from Java\");", "Hello from Java", "x + 2", "42",
-                             "int y = 10 / 0;", "EvalException"),
-    SupportedLanguage.GO: ("import \"fmt\"\nx := 40\nfmt.Println(\"Hello from Go\")", "Hello from Go", "x + 2", "42",
-                           "package main\nfunc main() { undeclared++ }", "CompileError"),
-}
+    SupportedLanguage.PYTHON: (
+        "x = 40\nprint('Hello from Python')",
+        "Hello from Python",
+        "x + 2",
+        "42",
+        "undefined_variable",
+        "NameError"),
+        SupportedLanguage.JAVASCRIPT: (
+            "const x = 40;\nconsole.log('Hello from JavaScript')",
+            "Hello from JavaScript",
+            "x + 2",
+            "42",
+            "throw new TypeError('no')",
+            "TypeError"),
+            SupportedLanguage.TYPESCRIPT: (
+                "interface P { n: number }\nconst p: P = { n: 40 };\nconsole.log(`Hello ${p.n as number}`)",
+                "Hello 40",
+                "const y: number = p.n + 2; y",
+                "42",
+                "throw new Error('ts-runtime-error')",
+                "Error"),
+                SupportedLanguage.BASH: (
+                    "x=40; echo 'Hello from Bash'",
+                    "Hello from Bash",
+                    "echo $((x + 2))",
+                    None,
+                    "(exit 7)",
+                    "CommandExecError"),
+                    SupportedLanguage.JAVA: (
+                        "int x = 40;\nSystem.out.println(\"Hello from Java\");",
+                        "Hello from Java",
+                        "x + 2",
+                        "42",
+                        "int y = 10 / 0;",
+                        "EvalException"),
+                        SupportedLanguage.GO: (
+                            "import \"fmt\"\nx := 40\nfmt.Println(\"Hello from Go\")",
+                            "Hello from Go",
+                            "x + 2",
+                            "42",
+                            "package main\nfunc main() { undeclared++ }",
+                            "CompileError"),
+                             }
 
 
 async def language(codes, name):
@@ -62,14 +92,15 @@ async def language(codes, name):
     ok(f"{name}: a context", bool(context.id) and context.language == name)
     seen = Seen()
     run = await codes.run(first, context=context, handlers=seen.handlers)
-    ok(f"{name}: handlers", len(seen.init) == 1 and seen.init[0].id == run.id == context.id and printed in seen.text() and
-       len(seen.complete) == 1 and not seen.errors, (seen.text(), seen.errors, seen.stderr))
+    ok(f"{name}: handlers", len(seen.init) == 1 and seen.init[0].id == run.id == context.id and printed in seen.text(
+    ) and len(seen.complete) == 1 and not seen.errors, (seen.text(), seen.errors, seen.stderr))
     run = await codes.run(second, context=context)
     got = run.result[0].text if run.result else "".join(m.text for m in run.logs.stdout).strip()
     ok(f"{name}: state is kept", got == (value or "42"), got)
     seen = Seen()
     run = await codes.run(bad, context=context, handlers=seen.handlers)
-    ok(f"{name}: errors", run.error is not None and run.error.name == error and seen.errors[0].name == error, run.error)
+    ok(f"{name}: errors", run.error is not None and run.error.name ==
+       error and seen.errors[0].name == error, run.error)
     await codes.delete_context(context.id)
 
 
@@ -137,7 +168,8 @@ async def main():
         if TYPESCRIPT:
             for name in ("package.json", "lib/typescript.js"):
                 with open(os.path.join(TYPESCRIPT, name), "rb") as source:
-                    await sandbox.files.write_files([WriteEntry(path=f"{MODULES}/typescript/{name}", data=source.read(), mode=644)])
+                    entry = WriteEntry(path=f"{MODULES}/typescript/{name}", data=source.read(), mode=644)
+                    await sandbox.files.write_files([entry])
         await contexts(codes)
         await interrupt(codes)
         await at_once(codes)

@@ -51,9 +51,15 @@ with tempfile.TemporaryDirectory(prefix="osb-code-") as state:
     _, typescript = clients.node(TYPESCRIPT)
     with Program("opensandbox-server", "--state-dir", state, "--port", "0", "--kill-on-exit", env=env) as server:
         domain = f"{server.host}:{server.port}"
-        passed("client_code_python.py", [python, os.path.join(HERE, "client_code_python.py"), domain, KEY, below_usr("go"),
-                                         os.path.join(typescript, "typescript")])
-        passed("client_code_javascript.mjs", [node, os.path.join(HERE, "client_code_javascript.mjs"), domain, KEY, modules])
+        passed(
+    "client_code_python.py", [
+        python, os.path.join(
+            HERE, "client_code_python.py"), domain, KEY, below_usr("go"), os.path.join(
+                typescript, "typescript")])
+        passed(
+    "client_code_javascript.mjs", [
+        node, os.path.join(
+            HERE, "client_code_javascript.mjs"), domain, KEY, modules])
         code = server.stop()
         print(f"{'ok' if code == 0 else 'not ok'} the server leaves cleanly", flush=True)
         failed |= code != 0

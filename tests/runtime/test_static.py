@@ -10,14 +10,10 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "api"))
 
-from harness import BUILD, Program, case, main, request, skip  # noqa: E402
+from harness import BUILD, Program, case, main, request, sanitized, skip  # noqa: E402
 
 PROGRAMS = {"http-demo-static": 1200000, "execd": 1500000}  # and the most they may weigh, stripped
 LIMIT_RSS_KIB = 1228
-
-
-def sanitized(program):
-    return b"__asan_init" in open(os.path.join(BUILD, program), "rb").read()
 
 
 if os.geteuid() != 0:
