@@ -83,7 +83,11 @@ class Podman:
         self.rootfs = rootfs
         self.args = ["podman", "--root", directory + "/podman", "--runroot", directory + "/podman-run",
                      "--cgroup-manager", "cgroupfs"]
-        self.run()
+        try:
+            self.run()
+        except Exception:
+            self.stop()
+            raise
 
     def run(self):
         return timed([*self.args, "run", "--rm", "--network", "none", "--rootfs", self.rootfs, "true"])

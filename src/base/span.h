@@ -43,7 +43,7 @@ static inline bool span_is(struct span a, const char *s)
 
 static inline struct span span_skip(struct span s, size_t n)
 {
-	return (struct span){ s.p + n, s.len - n };
+	return (struct span){ n > 0 ? s.p + n : s.p, s.len - n }; /* NULL + 0 is undefined */
 }
 
 static inline struct span span_first(struct span s, size_t n)

@@ -102,7 +102,14 @@ static void on_timer(struct io_timer *t)
 		fail(k, "it was not ready in time");
 		break;
 	case KERNEL_BUSY:
-		fail(k, "it did not react to the interrupt and was killed");
+		if (k->asked_again) {
+			fail(k, "it did not react to the interrupt and was killed");
+			break;
+		}
+		/* the first may have come when its driver was not listening yet */
+		k->asked_again = true;
+		proc_signal(&k->proc, SIGINT, false);
+		io_timer_start(&k->timer, k->grace_ms / 2, 0);
 		break;
 	case KERNEL_ENDING:
 		fail(k, "it closed its control socket");
@@ -538,8 +545,10 @@ void kernel_interrupt(struct kernel *k, uint64_t grace_ms)
 	if (!k->lang->text_cells && put_frame(k, "interrupt", span_of(NULL, 0), 0) == 0)
 		control_write(k);
 	proc_signal(&k->proc, SIGINT, false);
+	k->asked_again = false;
+	k->grace_ms = grace_ms;
 	if (grace_ms > 0)
-		io_timer_start(&k->timer, grace_ms, 0);
+		io_timer_start(&k->timer, grace_ms - grace_ms / 2, 0);
 	arm(k);
 }
 

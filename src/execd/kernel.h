@@ -72,8 +72,10 @@ struct kernel {
 		KERNEL_ENDING,
 		KERNEL_ENDED
 	} state;
+	uint64_t grace_ms;  /* of the interrupt */
 	uint64_t oom_kills; /* before the cell */
 	int wait_status;
+	bool asked_again;   /* to stop its cell */
 	bool from_template; /* forked, not started */
 	bool control_open;
 	bool frame_waits; /* for the output before it */

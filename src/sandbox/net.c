@@ -185,18 +185,25 @@ static int settle(const struct net *n, int *ret_rtnl, struct err *e)
 	return 0;
 }
 
-/* Make the link. Namespaces of a runner that was killed go in the kernel's own time, and their
- * links with them: while a name is still taken, another number will do. */
+/* Make the link. The namespaces of deleted sandboxes (and of a runner that was killed) go in the
+ * kernel's own time, and their links with them: while a name is still taken, another number will
+ * do; when all of ours are on their way out, we need more of them. */
 static int add_link(struct net *n, struct net_slot *s, struct net_names *names, struct err *e)
 {
-	for (unsigned tries = 0;; tries++) {
-		uint32_t was = s->index;
+	for (unsigned tries = 1;; tries++) {
+		uint32_t was = s->index, all = block_count(n->blocks);
 		int r;
 
 		net_names(n, s->index, names);
 		r = rtnl_add_veth(n->rtnl_fd, names->ifname, "eth0", s->ns_fd, n->mtu, e);
-		if (r != -EEXIST || tries == 2 * NET_POOL_MAX)
+		if (r != -EEXIST)
 			return r;
+		if (tries >= all) {
+			r = block_grow(n->blocks, e);
+			if (r < 0)
+				return r;
+			n->next = all;
+		}
 		r = free_index(n, &s->index, e);
 		if (r < 0)
 			return r;

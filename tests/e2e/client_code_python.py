@@ -159,7 +159,25 @@ async def at_once(codes):
     ok("runs without a context share one", run.result[0].text == again.result[0].text == "4" and run.id == again.id)
 
 
+async def limits():
+    """A cell that takes more memory than the sandbox has."""
+    sandbox = await Sandbox.create("host", resource={"cpu": "1", "memory": "256Mi"}, timeout=timedelta(minutes=5),
+                                   connection_config=CONFIG)
+    try:
+        codes = (await CodeInterpreter.create(sandbox=sandbox)).codes
+        context = await codes.create_context(SupportedLanguage.PYTHON)
+        run = await codes.run("hog = b'x' * 10**9", context=context)
+        ok("a cell beyond the memory limit", run.error is not None and run.error.name in ("KernelDied", "MemoryError"), run.error)
+        ok("and it is told why", "out of memory" in run.error.value or run.error.name == "MemoryError", run.error)
+        run = await codes.run("1 + 1", context=context)
+        ok("the next cell runs", bool(run.result) and run.result[0].text == "2", run)
+    finally:
+        await sandbox.kill()
+        await sandbox.close()
+
+
 async def main():
+    await limits()
     env = {"PATH": f"{GO_BIN}:/usr/local/bin:/usr/bin:/bin", "NODE_PATH": MODULES, "HOME": "/root"}
     sandbox = await Sandbox.create("host", env=env, timeout=timedelta(minutes=15), connection_config=CONFIG)
     try:

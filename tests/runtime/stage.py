@@ -7,6 +7,7 @@ others could not see that our state directory is in use.
 """
 
 import ctypes
+import glob
 import json
 import os
 import resource
@@ -25,6 +26,7 @@ from serverlib import Server  # noqa: E402  pylint: disable=wrong-import-positio
 from census import CLAIMS, Instance, is_zombie  # noqa: E402  pylint: disable=wrong-import-position
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
+PLACE = "/var/tmp"
 PORT = 8080  # nobody else is in our network namespace
 
 
@@ -39,12 +41,38 @@ def enter():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
+def sweep():
+    """What stages of tests that were killed have left."""
+    for path in glob.glob(f"{PLACE}/osb-stage-*-*"):
+        owner = os.path.basename(path).split("-")[2]
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            take_down(Instance(path))
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def take_down(instance):
+    """By force: processes, cgroups. Links, filters and mounts go with their namespaces."""
+    for pid in instance.processes():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    until(lambda: all(is_zombie(pid) for pid in instance.processes()), "all to end")
+    for place in instance.groups():
+        for name in [n for n in os.listdir(place) if os.path.isdir(os.path.join(place, n))] + ["."]:
+            try:
+                os.rmdir(os.path.normpath(os.path.join(place, name)))
+            except OSError:
+                pass
+
+
 class Stage:
     """One state directory, at most one server at a time."""
 
     def __init__(self, *options, disk_mib=0, key=None, log=None):
         self.options, self.key, self.log = list(options), key, log
-        self.state = tempfile.mkdtemp(prefix="osb-stage-", dir="/var/tmp")
+        sweep()
+        self.state = tempfile.mkdtemp(prefix=f"osb-stage-{os.getpid()}-", dir=PLACE)
         os.chmod(self.state, 0o755)
         self.disk = None
         if disk_mib:
@@ -114,27 +142,10 @@ class Stage:
         """Whatever is left, by force: after a failure nothing may stay either."""
         if self.server and self.server.proc.poll() is None:
             self.server.kill()
-        for pid in self.instance.processes():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        until(lambda: all(is_zombie(pid) for pid in self.instance.processes()), "all to end")
-        for place in self.instance.groups():
-            for name in os.listdir(place):
-                if os.path.isdir(os.path.join(place, name)):
-                    self._rmdir(os.path.join(place, name))
-            self._rmdir(place)
+        take_down(self.instance)
         if self.disk:
             subprocess.run(["umount", "-l", self.state], check=False, timeout=60)
         shutil.rmtree(self.state, ignore_errors=True)
-
-    @staticmethod
-    def _rmdir(path):
-        try:
-            os.rmdir(path)
-        except OSError:
-            pass
 
     def __enter__(self):
         return self

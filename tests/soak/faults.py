@@ -16,6 +16,7 @@ class Faults:
         self.stage, self.ledger, self.hardships = stage, ledger, hardships
         self.chance = random.Random(f"{seed} faults")
         self.kinds = kinds or list(WEIGHTS)
+        self.longest = {}  # how long each kind took at most, in seconds
 
     def strike(self):
         """One of them, over when this returns."""
@@ -26,6 +27,7 @@ class Faults:
         finally:
             self.hardships.end(span)
         self.ledger.count(f"fault: {kind}")
+        self.longest[kind] = max(self.longest.get(kind, 0), span[2] - span[1])
         code = self.stage.server.proc.poll()
         if code is not None:
             self.ledger.wrong(f"the server ended by itself with {code} ({kind})")
