@@ -74,10 +74,12 @@ IN_CHILD static int take_ids(const struct user_ids *ids)
  * are let in; exec would reset them too late, and would leave what is ignored ignored. */
 IN_CHILD static void default_signals(void)
 {
-	struct sigaction sa = { .sa_handler = SIG_DFL };
+	/* The kernel's own structure, all zeros in any layout: libc's call refuses the two signals
+	 * that it keeps for itself, which a parent may have left ignored all the same. */
+	const unsigned long dfl[8] = { 0 };
 
 	for (int i = 1; i < NSIG; i++)
-		(void)sigaction(i, &sa, NULL);
+		(void)syscall(SYS_rt_sigaction, i, dfl, NULL, 8);
 }
 
 IN_CHILD static int leader_main(void *arg)

@@ -124,6 +124,10 @@ static void on_peer(struct watch *w, uint32_t events)
 {
 	struct runner *r = CONTAINER_OF(w, struct runner, peer);
 
+	if ((events & EPOLLHUP) != 0) { /* what it still wanted, nobody waits for */
+		peer_close(r, "it closed");
+		return;
+	}
 	if ((events & EPOLLOUT) != 0) {
 		flush(r);
 		return;
