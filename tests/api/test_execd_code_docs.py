@@ -18,7 +18,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
 import clients  # noqa: E402  pylint: disable=wrong-import-position
 
-NEEDS = {"python": "python3", "javascript": "node", "typescript": "node", "java": "javac", "r": "Rscript", "sql": "python3"}
+NEEDS = {"python": "python3", "javascript": "node", "typescript": "node", "java": "javac", "r": "Rscript",
+         "sql": "python3"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SLOW = 600
 

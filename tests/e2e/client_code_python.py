@@ -167,7 +167,8 @@ async def limits():
         codes = (await CodeInterpreter.create(sandbox=sandbox)).codes
         context = await codes.create_context(SupportedLanguage.PYTHON)
         run = await codes.run("hog = b'x' * 10**9", context=context)
-        ok("a cell beyond the memory limit", run.error is not None and run.error.name in ("KernelDied", "MemoryError"), run.error)
+        ended = run.error is not None and run.error.name in ("KernelDied", "MemoryError")
+        ok("a cell beyond the memory limit", ended, run.error)
         ok("and it is told why", "out of memory" in run.error.value or run.error.name == "MemoryError", run.error)
         run = await codes.run("1 + 1", context=context)
         ok("the next cell runs", bool(run.result) and run.result[0].text == "2", run)
