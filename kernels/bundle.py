@@ -16,7 +16,7 @@ sys.modules["osb_kernel"].main()
 '''
 
 # in the order of their needs
-PYTHON_MODULES = ("wire", "streams", "display", "magics", "shell", "ipython", "sql", "kernel")
+PYTHON_MODULES = ("wire", "streams", "display", "magics", "shell", "ipython", "sql", "jupyter", "kernel")
 
 
 def python_program(directory, read):

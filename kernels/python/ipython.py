@@ -84,7 +84,8 @@ class IPythonShell(osb_shell.Shell):
         self.count += 1
         self.error = None
         try:
-            done = self.shell.run_cell(code, store_history=True)
+            with osb_shell.interruptible():
+                done = self.shell.run_cell(code, store_history=True)
         except BaseException as error:
             self._fail_plain(error)
             return False

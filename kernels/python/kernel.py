@@ -9,6 +9,7 @@ import signal
 import sys
 
 import osb_ipython
+import osb_jupyter
 import osb_shell
 import osb_sql
 import osb_streams
@@ -27,19 +28,17 @@ def new_shell(wire):
 
 
 def run_cell(wire, shell, streams, code):
-    """One cell; whatever it has left of handlers and streams, an interrupt and output must work."""
+    """One cell; whatever the last one has left of handlers and streams, an interrupt and output must work."""
     streams.repair()
-    try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if hasattr(signal, "pthread_sigmask"):
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-        shell.run("raise KeyboardInterrupt" if wire.interrupted() else code)
-    except KeyboardInterrupt:  # it came a moment too late
-        pass
+    # A signal that is here already was for the cell before, or for this one; in that case its frame is
+    # here as well, because execd sends that first.
+    signal.sigtimedwait((signal.SIGINT,), 0)
+    shell.run("raise KeyboardInterrupt" if wire.interrupted() else code)
 
 
 def serve(wire, shell):
     """Cells until execd closes the socket."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     shell.attach(wire)
     streams = osb_streams.Keeper()
     shell.display.install_backend()
@@ -47,12 +46,9 @@ def serve(wire, shell):
         sys.path.insert(0, "")
     wire.send(op="ready", language=os.environ.get("OSB_KERNEL", "python"), version=VERSION)
     main_pid = os.getpid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a template ignores it
     while True:
-        try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # between cells there is nothing to interrupt
-            frame = wire.receive()
-        except KeyboardInterrupt:  # at the very moment when the cell had ended
-            continue
+        frame = wire.receive()
         if frame is None or frame.get("op") == "exit":
             break
         if frame.get("op") != "run":
@@ -60,10 +56,6 @@ def serve(wire, shell):
         run_cell(wire, shell, streams, frame["code"])
         if os.getpid() != main_pid:
             os._exit(0)  # a child forked by the cell ends with it
-        try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        except KeyboardInterrupt:
-            pass
         shell.display.flush()
         wire.send(op="done", count=shell.count)
     os._exit(0)  # no waiting for threads that a cell has left
@@ -154,6 +146,8 @@ def main():
         template(wire)
     elif os.environ.get("OSB_KERNEL") == "sql":
         serve(wire, osb_sql.SqlShell(wire))
+    elif os.environ.get("OSB_KERNEL", "python") != "python":
+        osb_jupyter.serve(wire, os.environ["OSB_KERNEL"])
     else:
         serve(wire, new_shell(wire))
 

@@ -3,8 +3,10 @@ top-level await, tracebacks that show the cell's own lines."""
 
 import ast
 import builtins
+import contextlib
 import inspect
 import linecache
+import signal
 import sys
 import traceback
 import types
@@ -23,6 +25,18 @@ class InputNotAvailable(RuntimeError):
 def no_input(prompt="", *_):
     raise InputNotAvailable("input() is not available: a cell runs without a person to answer; "
                             "pass the value in the code")
+
+
+@contextlib.contextmanager
+def interruptible():
+    """The only place where SIGINT may strike: around a cell's own code, within the try that makes it the
+    cell's result. Everywhere else it is blocked, and one that comes a moment early waits for us here."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the last cell had set
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
 
 
 class Shell:
@@ -64,10 +78,11 @@ class Shell:
         self.count += 1
         self.namespace["In"].append(code)
         try:
-            value = self._run_source(osb_magics.transform(code))
-            if value is not None:
-                self._show(value)
-            self.display.figures()
+            with interruptible():
+                value = self._run_source(osb_magics.transform(code))
+                if value is not None:
+                    self._show(value)
+                self.display.figures()
             return True
         except BaseException as error:  # whatever a cell raises is its result
             self._fail(error)

@@ -30,8 +30,9 @@ class SqlShell(osb_shell.Shell):
                                                   isolation_level=None)
             stage = "DBQueryError"
             answer = None
-            for statement in statements(code, sqlite3.complete_statement):
-                answer = self._execute(statement)
+            with osb_shell.interruptible():
+                for statement in statements(code, sqlite3.complete_statement):
+                    answer = self._execute(statement)
             if answer is not None:
                 self._show(answer)
             return True

@@ -30,6 +30,7 @@ class Wire:
         self.sock.setblocking(True)
         self.pid = os.getpid()
         self.rest, self.length, self.asked = b"", None, 0
+        self.threads = False  # another thread reads
 
     def send(self, **frame):
         if os.getpid() != self.pid:
@@ -68,7 +69,7 @@ class Wire:
         import threading
         if os.getpid() != self.pid:
             return
-        if threading.current_thread() is not threading.main_thread():
+        if self.threads or threading.current_thread() is not threading.main_thread():
             self.send(op="display", data=data)
             return
         self.asked += 1

@@ -5,9 +5,18 @@
 
 #include "execd/api.h"
 #include "execd/code_context.h"
+#include "execd/code_jupyter.h"
 #include "execd/command.h"
 #include "execd/env.h"
 #include "execd/mkdirs.h"
+
+/* Ours, or one that the image has a Jupyter kernel for. */
+static const struct code_language *find_language(struct http_req *r, struct span name)
+{
+	const struct code_language *lang = code_language_find(name);
+
+	return lang != NULL ? lang : code_jupyter_find(execd_of(r), name);
+}
 
 /* --- POST /code --- */
 
@@ -67,7 +76,7 @@ static void run_default(struct http_req *r, const struct code_language *lang, st
 /* With an id the language is only checked, not compared: the context has its own. */
 static void run(struct http_req *r, struct span id, struct span language, struct span code)
 {
-	const struct code_language *lang = code_language_find(language);
+	const struct code_language *lang = is_command(language) ? NULL : find_language(r, language);
 	struct code_context *c;
 
 	if (lang == NULL && !is_command(language)) {
@@ -149,7 +158,7 @@ static void create_body(struct http_req *r, struct span body)
 			   "error parsing request, MAYBE invalid body format. %s", e.msg);
 		return;
 	}
-	lang = code_language_find(language);
+	lang = find_language(r, language);
 	if (language.len == 0)
 		api_invalid(r, "language is required");
 	else if (lang == NULL)
@@ -168,7 +177,7 @@ void code_context_create(struct http_req *r)
 void code_contexts_list(struct http_req *r)
 {
 	struct span language = http_query(r, "language", 0);
-	const struct code_language *lang = code_language_find(language);
+	const struct code_language *lang = find_language(r, language);
 	struct buf body = BUF_INIT(MIB(4));
 	struct jw w = JW_INIT(&body);
 
@@ -194,7 +203,7 @@ void code_contexts_delete(struct http_req *r)
 
 	if (language == NULL)
 		return;
-	lang = code_language_find(span_str(language));
+	lang = find_language(r, span_str(language));
 	if (lang == NULL) {
 		unknown_language(r, "deleting code contexts", span_str(language));
 		return;

@@ -406,6 +406,7 @@ int code_contexts_setup(struct execd *x, struct err *e)
 		return err_code(e, ENOMEM, "contexts");
 	map_init(&all->by_id);
 	list_init(&all->contexts);
+	list_init(&all->jupyter);
 	x->code = all;
 	return 0;
 }

@@ -21,6 +21,7 @@ struct kernel_template;
 struct code {
 	struct map by_id;
 	struct list contexts; /* oldest first */
+	struct list jupyter;  /* languages that the image brings kernels for */
 	struct kernel_template *template;
 };
 

@@ -74,22 +74,22 @@ class Stage:
         sweep()
         self.state = tempfile.mkdtemp(prefix=f"osb-stage-{os.getpid()}-", dir=PLACE)
         os.chmod(self.state, 0o755)
-        self.disk = None
+        self.mounts = 2 if disk_mib else 0
         if disk_mib:
             self._mount_disk(disk_mib)
         self.instance = Instance(self.state)
         self.server = None
 
     def _mount_disk(self, mib):
-        """A file system of its own for the state, small enough to be filled."""
-        self.disk = self.state + ".disk"
-        with open(self.disk, "wb") as f:
+        """A file system of its own for the state, small enough to be filled; in memory, so that the machine's disk
+        has no part in what is tested."""
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib + 16}m", "tmpfs", self.state], check=True)
+        disk = os.path.join(self.state, "disk")
+        with open(disk, "wb") as f:
             f.truncate(mib << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1", self.disk], check=True,
-                       timeout=60)
-        subprocess.run(["mount", "-o", "loop", self.disk, self.state], check=True, timeout=60)
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1", disk], check=True, timeout=60)
+        subprocess.run(["mount", "-o", "loop", disk, self.state], check=True, timeout=60)
         os.rmdir(os.path.join(self.state, "lost+found"))
-        os.unlink(self.disk)  # the mount keeps it
 
     # --- the server ---
 
@@ -143,7 +143,7 @@ class Stage:
         if self.server and self.server.proc.poll() is None:
             self.server.kill()
         take_down(self.instance)
-        if self.disk:
+        for _ in range(self.mounts):
             subprocess.run(["umount", "-l", self.state], check=False, timeout=60)
         shutil.rmtree(self.state, ignore_errors=True)
 
