@@ -44,7 +44,8 @@ def a_kernel_of_the_image_runs_cells():
     assert "".join(e["text"] for e in of(events, "stdout")) == "out\n", events
     assert "err\n" in "".join(e["text"] for e in of(events, "stderr")), events
     assert of(events, "result")[0]["results"]["text/plain"] == "42" and of(events, "execution_complete"), events
-    events = run(context, "from IPython.display import display, HTML\ndisplay(HTML('<b>'))\nget_ipython().kernel.implementation")
+    events = run(context, "from IPython.display import display, HTML\ndisplay(HTML('<b>'))\n"
+                          "get_ipython().kernel.implementation")
     assert of(events, "result")[0]["results"]["text/html"] == "<b>", events
     assert of(events, "result")[1]["results"]["text"] == "'ipython'", events
     events = run(context, "x / 0")
@@ -70,8 +71,14 @@ def an_interrupt_reaches_it():
     assert of(run(context, "1 + 1"), "result")[0]["results"]["text"] == "2"
     pid = int(of(run(context, "import os; os.getpid()"), "result")[0]["results"]["text"])
     assert request(execd, "DELETE", f"/code/contexts/{context}").status == 200
-    until(lambda: not os.path.exists(f"/proc/{pid}/exe") or b"ipykernel" not in open(f"/proc/{pid}/cmdline", "rb").read(),
-          "the kernel is gone")
+    def gone():
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as line:
+                return b"ipykernel" not in line.read()
+        except FileNotFoundError:
+            return True
+
+    until(gone, "the kernel is gone")
 
 
 @case
