@@ -26,10 +26,7 @@ test-soak: build ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=
 	@OSB_BUILD=$(CURDIR)/build SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(or $(SOAK_SEED),0) tests/soak/run
 
 run: build ## start the server on this machine and show a sandbox at work
-	@if [ -x scripts/demo ]; then exec scripts/demo; fi; \
-	echo "make run: there is no server to start yet."; \
-	echo "  What exists is the foundation: see 'What works today' in README.md."; \
-	exit 1
+	@scripts/demo
 
 bench: build ## compare with peers in one run; BENCH="http ..." for some, PUBLISH=1 into docs/benchmarks/
 	@scripts/deps install bench

@@ -129,23 +129,34 @@ class Display:
             pyplot.close("all")
 
     def install_backend(self):
-        """A matplotlib backend that draws into memory and shows through us; set by MPLBACKEND before
-        anybody imports matplotlib."""
+        """A matplotlib backend that draws into memory and shows through us. MPLBACKEND names it before anybody
+        imports matplotlib; it is made when matplotlib asks for it."""
         import os
-        import types
-        backend = types.ModuleType("osb_figures")
-        display = self
+        Backend.display = self
+        if not any(isinstance(finder, Backend) for finder in sys.meta_path):
+            sys.meta_path.append(Backend())
+        os.environ.setdefault("MPLBACKEND", "module://" + Backend.name)
 
-        def load(name):
-            if name.startswith("__"):
-                raise AttributeError(name)  # somebody looks at modules, nobody wants to draw
-            from matplotlib.backends import backend_agg
-            return getattr(backend_agg, name)
+
+class Backend:
+    """Finds and loads the module of the backend."""
+
+    name, display = "osb_figures", None
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name != self.name:
+            return None
+        from importlib.machinery import ModuleSpec
+        return ModuleSpec(name, self)
+
+    def create_module(self, _spec):
+        return None
+
+    def exec_module(self, module):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
 
         def show(*_, **__):
-            display.figures()
+            Backend.display.figures()
 
-        backend.show = show
-        backend.__getattr__ = load  # FigureCanvas, new_figure_manager ...: only once they are wanted
-        sys.modules["osb_figures"] = backend
-        os.environ.setdefault("MPLBACKEND", "module://osb_figures")
+        module.FigureCanvas = FigureCanvasAgg
+        module.show = show

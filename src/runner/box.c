@@ -378,8 +378,10 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 	if (strcmp(rec->boot_id, r->boot_id) != 0)
 		return 0;
 	fd = process_open(rec->pid, rec->start_ticks);
-	if (fd < 0)
+	if (fd == -ESRCH)
 		return 0;
+	if (fd < 0) /* out of descriptors, say: the living must not be taken for dead */
+		return err_code(e, fd, "look for '%s'", rec->id);
 	b->state = leaf_is_frozen(&r->cgroups, rec->id) == 1 ? BOX_PAUSED : BOX_RUNNING;
 	q = watch_box(b, fd, e);
 	if (q == 0)

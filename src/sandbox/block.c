@@ -93,11 +93,11 @@ static bool in_use(const char *state_path)
 	t.fd = openat(dir, "table", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	for (unsigned n = 0; !alive && t.fd >= 0 && n < TABLE_ROWS; n++) {
 		struct table_row row;
-		int fd = -EBADF;
+		int fd = -ESRCH;
 
 		if (table_read(&t, n, &row))
 			fd = process_open(row.pid, row.start_ticks);
-		alive = fd >= 0;
+		alive = fd != -ESRCH; /* in doubt it is */
 		fd_close(&fd);
 	}
 	fd_close(&t.fd);

@@ -167,10 +167,9 @@ def rich_results_are_strings_of_mime_types():
 def huge_results_are_cut_with_a_note():
     done = run("'x' * 50_000_000", "python")
     assert len(done.value) < 1 << 20 and "cut" in done.value[-200:]
-    done = run(
-    "class P:\n def _repr_png_(self): return b'p' * 3_500_000\n"
-    " def _repr_html_(self): return 'h' * 900_000\n def __repr__(self): return '\\x01' * 900_000\nP()",
-     "python")
+    done = run("class P:\n def _repr_png_(self): return b'p' * 3_500_000\n"
+               " def _repr_html_(self): return 'h' * 900_000\n def __repr__(self): return '\\x01' * 900_000\nP()",
+               "python")
     line = json.dumps(done.of("result")[0])
     assert len(line) < 4 << 20 and done.order[-1] == "execution_complete", done.order
     assert "left out" in done.value, done.value[-300:]

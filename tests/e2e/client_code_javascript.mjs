@@ -9,8 +9,8 @@ const load = (name) => import(pathToFileURL(entry.replace("/cjs/index.cjs", `/${
 const { ConnectionConfig, Sandbox } = await load("index");
 const { createExecdClient } = await load("internal");
 const connectionConfig = new ConnectionConfig({ domain, apiKey, requestTimeoutSeconds: 120 });
-const ok = (name, condition, detail) => console.log((condition ? "ok javascript code " : "not ok javascript code ") + name +
-  (condition ? "" : " " + JSON.stringify(detail)));
+const ok = (name, condition, detail) =>
+  console.log(`${condition ? "" : "not "}ok javascript code ${name}${condition ? "" : " " + JSON.stringify(detail)}`);
 
 const sandbox = await Sandbox.create({ connectionConfig, image: "host", timeoutSeconds: 600 });
 try {
@@ -26,8 +26,8 @@ try {
       body: JSON.stringify({ code, context: ctx }) });
     const events = (await answer.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
     const of = (type) => events.filter((e) => e.type === type);
-    return { events, out: of("stdout").map((e) => e.text).join(""), error: of("error")[0]?.error, complete: of("execution_complete").length,
-      value: of("result").at(-1)?.results["text/plain"] };
+    return { events, out: of("stdout").map((e) => e.text).join(""), error: of("error")[0]?.error,
+      complete: of("execution_complete").length, value: of("result").at(-1)?.results["text/plain"] };
   };
 
   const python = await context("python");

@@ -185,8 +185,8 @@ class Instance:
             if not name.startswith("loop"):
                 continue
             backing = read(f"/sys/block/{name}/loop/backing_file")
-            if backing is None:
-                continue
+            if backing is None or "/sandboxes/" not in backing:
+                continue  # not a sandbox's disk
             if backing.startswith(self.state + "/") or (device is not None and loop_device(name) == device):
                 found.append(f"{name} {backing.strip()}")
         return found

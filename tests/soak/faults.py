@@ -68,6 +68,7 @@ class Faults:
         select.select([], [], [], self.chance.uniform(0.5, 3))
 
     def disk(self):
+        self.ledger.disk_was_full = True
         path = self.stage.fill_disk()
         try:
             self._hold()
@@ -75,22 +76,46 @@ class Faults:
             os.unlink(path)
 
     def files(self):
-        """No descriptors but a few."""
-        pid = self.chance.choice([self.stage.server.pid, self.stage.runner()])
-        if pid is None:
-            return
-        self._limit(pid, resource.RLIMIT_NOFILE, fd_count(pid) + self.chance.randrange(0, 12))
+        """No descriptors but a few, for the runner or for a server."""
+        if self.chance.random() < 0.5:
+            self._poor_server(resource.RLIMIT_NOFILE, self.chance.randrange(100, 500))
+        else:
+            pid = self.stage.runner()
+            self._poor_runner(pid, resource.RLIMIT_NOFILE, fd_count(pid) + self.chance.randrange(0, 12))
 
     def memory(self):
-        """No address space but a little: malloc and mmap fail."""
-        pid = self.stage.server.pid
+        """No address space but a little: malloc and mmap fail. How much it has when it is ready is known from the
+        one before."""
+        pid = self.stage.server.pid if self.chance.random() < 0.5 else self.stage.runner()
         pages = (read(f"/proc/{pid}/statm") or "0").split()[0]
-        self._limit(pid, resource.RLIMIT_AS, int(pages) * resource.getpagesize() + self.chance.randrange(0, 1 << 19))
+        size = int(pages) * resource.getpagesize() + self.chance.randrange(0, 1 << 20)
+        if pid == self.stage.server.pid:
+            self._poor_server(resource.RLIMIT_AS, size)
+        else:
+            self._poor_runner(pid, resource.RLIMIT_AS, size)
 
-    def _limit(self, pid, what, value):
-        if self.stage.limit(pid, what, value):
+    def _poor_runner(self, pid, what, value):
+        if pid is not None and self.stage.limit(pid, what, value):
             self._hold()
             self.stage.limit(pid, what, None)
+            self.stage.ready()
+
+    def _poor_server(self, what, value):
+        """One that is born so: it has another user than we, and its limits are out of our reach."""
+        self.stage.kill("server")
+        try:
+            self.stage.start(preexec_fn=lambda: resource.setrlimit(what, (value, value)))
+        except RuntimeError:  # it could not, or its runner could not look after all that live
+            self.ledger.count("a server that did not start")
+        else:
+            self._hold()
+            code = self.stage.server.proc.poll()
+            if code is None:
+                self.stage.kill("server")
+            elif code < 0:
+                self.ledger.wrong(f"a server short of something ended with {code}")
+        self.stage.start()
+        self.stage.ready()
 
 
 class Pace:

@@ -30,6 +30,7 @@ class Box:
         self.paused = [False]                   # possible ones
         self.files = {}                         # path: possible digests, None for "not there"
         self.headers = None                     # for its execd
+        self.sparse = False                     # its disk is a sparse file: a full host takes writes back
 
     def doom(self, fate):
         """Its end was acknowledged, asked for without an answer, or brought about from outside."""
@@ -61,6 +62,7 @@ class Ledger:
         self.counts = {}
         self.wrongs = []
         self.serial = 0
+        self.disk_was_full = False
 
     def next_serial(self):
         with self.lock:
