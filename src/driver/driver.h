@@ -39,8 +39,10 @@ struct driver_info {
 enum driver_rootfs { DRIVER_ROOTFS_HOST = 1, DRIVER_ROOTFS_LAYERS, DRIVER_ROOTFS_DIR };
 
 struct driver_volume {
-	bool named; /* `from` is the name of a volume of the store, otherwise a host path */
+	bool named; /* `from` is NAME[/DIRECTORY...] of the store, otherwise a host path */
 	bool read_only;
+	/* of a named one that is new; 0: no limit. -EEXIST if it has another */
+	uint64_t size_bytes;
 	const char *from;
 	const char *target;
 };

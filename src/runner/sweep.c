@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "runner/box.h"
 #include "sandbox/leaf.h"
+#include "sandbox/volume.h"
 #include "sys/call.h"
 #include "sys/fsat.h"
 #include "sys/process.h"
@@ -115,9 +116,19 @@ static void sweep_trash(struct sweep *s, const char *name UNUSED)
 /* Volumes that the server has set aside: it may not remove what sandboxes wrote in them. */
 static void sweep_volume(struct sweep *s, const char *name)
 {
-	if (strncmp(name, MSG_GONE_VOLUME, strlen(MSG_GONE_VOLUME)) == 0 &&
-	    renameat(s->r->state.volumes_fd, name, s->r->state.trash_fd, name) == 0)
+	if (strncmp(name, MSG_GONE_VOLUME, strlen(MSG_GONE_VOLUME)) != 0)
+		return;
+	volume_forget(&s->r->state, name); /* first: a crash here is made good by the next sweep */
+	if (renameat(s->r->state.volumes_fd, name, s->r->state.trash_fd, name) == 0)
 		s->r->trash_left = true;
+}
+
+/* Disks of volumes that somebody has removed by hand, and half-made ones. */
+static void sweep_volume_disk(struct sweep *s, const char *name)
+{
+	if (faccessat(s->r->state.volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT)
+		(void)unlinkat(s->r->state.volume_disks_fd, name, 0);
 }
 
 /* Older host images, once nothing can be running on them. */
@@ -137,6 +148,7 @@ void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left)
 	sweep_dir(&s, r->state.boxes_fd, sweep_box);
 	*ret_swept = s.swept;
 	sweep_dir(&s, r->state.volumes_fd, sweep_volume);
+	sweep_dir(&s, r->state.volume_disks_fd, sweep_volume_disk);
 	sweep_dir(&s, r->state.trash_fd, sweep_trash);
 	sweep_dir(&s, r->state.host_fd, sweep_image);
 	*ret_left = s.left;

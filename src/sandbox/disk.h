@@ -2,9 +2,7 @@
  *
  * Without a limit it is a plain directory. With one it must hold against root inside, without a
  * daemon: a project quota where the file system has them switched on, else a file system of its
- * own in a sparse file of that size (ext4 without a journal, on a loop device that goes away with
- * the sandbox's last mount). Formatting is done once per size; a new one is copied from that, a
- * hundred KiB whatever the size. */
+ * own (image.h). */
 #ifndef OSB_SANDBOX_DISK_H
 #define OSB_SANDBOX_DISK_H
 

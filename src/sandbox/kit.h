@@ -10,6 +10,7 @@
  *	dev           a complete /dev, device nodes included; sandboxes get read-only clones, so
  *	              that there is nothing in it to replace by a link
  *	sys           the few parts of /sys that programs read
+ *	v             where the runner attaches a volume for a moment
  *	none          an empty directory, to cover others with
  *
  * A cloned child starts with a private copy of all this and the same working directory. */
@@ -20,6 +21,8 @@
 #include "sandbox/msg.h"
 #include "sandbox/pseudo.h"
 #include "sandbox/state.h"
+
+#define KIT_VOLUME "v"
 
 /* A mount namespace of our own, in which user namespaces can be made. To be entered before any
  * descriptor is opened that mounts will be cloned from: the kernel clones only what is in the

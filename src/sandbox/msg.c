@@ -141,18 +141,37 @@ static int check_limits(const struct msg_limits *l, struct err *e)
 	return 0;
 }
 
+/* NAME or NAME/DIRECTORY..., clean as a path. */
+static bool part_ok(const char from[MSG_PATH_SIZE])
+{
+	char name[MSG_NAME_SIZE] = { 0 }, path[MSG_PATH_SIZE + 1] = "/", clean[MSG_PATH_SIZE + 1];
+	size_t len, name_len;
+
+	if (!padded(from, MSG_PATH_SIZE, &len))
+		return false;
+	name_len = strcspn(from, "/");
+	if (name_len >= sizeof(name))
+		return false;
+	memcpy(name, from, name_len);
+	memcpy(path + 1, from, len + 1);
+	return msg_name_ok(name, sizeof(name)) &&
+	       path_clean(clean, sizeof(clean), "/", path) >= 0 && strcmp(clean, path) == 0;
+}
+
 static int check_volume(const struct msg_volume *v, struct err *e)
 {
 	bool from_ok = false;
 
 	switch ((enum msg_source)v->source) {
 	case MSG_FROM_STORE:
-		from_ok = msg_name_ok(v->from, sizeof(v->from));
+		from_ok = part_ok(v->from);
 		break;
 	case MSG_FROM_HOST:
-		from_ok = path_ok(v->from);
+		from_ok = path_ok(v->from) && v->size_bytes == 0;
 		break;
 	}
+	if (v->size_bytes != 0 && (v->size_bytes < MIB(16) || v->size_bytes > 1ULL << 50))
+		return err_set(e, EINVAL, "size of a volume out of range (at least 16 MiB)");
 	if (!from_ok || v->read_only > 1)
 		return err_set(e, EINVAL, "volume source is not acceptable");
 	if (!path_ok(v->target) || !target_ok(v->target))

@@ -121,7 +121,7 @@ struct msg_hello_reply {
 
 /* Where a layer or a volume comes from. */
 enum msg_source {
-	MSG_FROM_STORE = 1, /* STATE/layers/NAME or STATE/volumes/NAME */
+	MSG_FROM_STORE = 1, /* STATE/layers/NAME or STATE/volumes/NAME[/DIRECTORY...] */
 	MSG_FROM_HOST, /* path: an absolute host path at or below an --allow-path of the runner */
 };
 
@@ -132,8 +132,10 @@ enum msg_rootfs {
 };
 
 struct msg_volume {
-	uint32_t source;    /* enum msg_source */
-	uint32_t read_only; /* 0 or 1 */
+	uint32_t source;     /* enum msg_source */
+	uint32_t read_only;  /* 0 or 1 */
+	uint64_t size_bytes; /* from the store only: what it can hold at most, if it is new; a size
+			      * it does not have is -EEXIST. >= 16 MiB, or 0: as it is */
 	char from[MSG_PATH_SIZE];
 	char target[MSG_PATH_SIZE]; /* made if missing; links in it stay inside the sandbox */
 };
@@ -224,7 +226,8 @@ struct msg_dial {
 };
 
 /* SWEEP: remove what no live sandbox owns (also done at start and after each death), and volumes
- * that the server has renamed to MSG_GONE_VOLUME and something, which it may not empty itself. */
+ * that the server has renamed to MSG_GONE_VOLUME SOMETHING "-" NAME, which it may not empty
+ * itself. */
 #define MSG_GONE_VOLUME ".gone-"
 
 struct msg_sweep_reply {

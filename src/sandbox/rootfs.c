@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "sandbox/hostimg.h"
+#include "sandbox/volume.h"
 #include "sys/call.h"
 #include "sys/fsat.h"
 #include "sys/mnt.h"
@@ -65,13 +66,10 @@ int rootfs_open(struct rootfs *r, const struct state *s, const struct msg_create
 	for (uint32_t i = 0; q == 0 && i < m->n_volumes; i++) {
 		const struct msg_volume *v = &m->volumes[i];
 		uint64_t attrs = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
-		autofd int fd = -EBADF;
 
 		if (v->read_only)
 			attrs |= MOUNT_ATTR_RDONLY;
-		q = state_open_volume(s, v, &fd, e);
-		if (q == 0)
-			q = mnt_clone(fd, "", 0, attrs, userns_fd, &r->fds[n++], e);
+		q = volume_open(s, v, attrs, userns_fd, &r->fds[n++], e);
 	}
 	if (q < 0)
 		rootfs_close(r);

@@ -48,6 +48,7 @@ int state_open(struct state *s, const char *path, struct err *e)
 		{ "trash", 0700, &s->trash_fd, false },
 		{ "host", 0755, &s->host_fd, false },
 		{ "disks", 0700, &s->disks_fd, false },
+		{ "volume-disks", 0700, &s->volume_disks_fd, false },
 	};
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int mnt, r;
@@ -122,17 +123,4 @@ int state_open_host(const struct state *s, const char *path, int *ret_fd, struct
 		return 0;
 	}
 	return err_set(e, EPERM, "host path '%s' is not on the allow-list", path);
-}
-
-int state_open_volume(const struct state *s, const struct msg_volume *v, int *ret_fd, struct err *e)
-{
-	int fd;
-
-	if (v->source == MSG_FROM_HOST)
-		return state_open_host(s, v->from, ret_fd, e);
-	fd = fsat_open_beneath(s->volumes_fd, v->from, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0)
-		return err_code(e, fd, "open volume '%s'", v->from);
-	*ret_fd = fd;
-	return 0;
 }

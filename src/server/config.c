@@ -288,6 +288,12 @@ int config_finish(struct config *c, struct err *e)
 {
 	static const char *const networks[] = { "auto", "on", "off", NULL };
 	static const char *const formats[] = { "text", "json", NULL };
+	const struct {
+		const char *key, *text;
+	} sizes[] = {
+		{ "runtime.default_disk", c->default_disk },
+		{ "storage.volume_default_size", c->volume_default_size },
+	};
 	uint64_t bytes;
 	int r;
 
@@ -302,10 +308,12 @@ int config_finish(struct config *c, struct err *e)
 		return err_set(e, ENOTSUP,
 			       "runtime.type: this program has no '%s' driver, only 'native'",
 			       c->runtime);
-	if (c->default_disk[0] != '\0') {
-		r = quantity_bytes(span_str(c->default_disk), &bytes, e);
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		if (*sizes[i].text == '\0')
+			continue;
+		r = quantity_bytes(span_str(sizes[i].text), &bytes, e);
 		if (r < 0)
-			return err_wrap(e, "runtime.default_disk");
+			return err_wrap(e, "%s", sizes[i].key);
 	}
 	r = check_word("network.enabled", c->network, networks, e);
 	if (r >= 0)

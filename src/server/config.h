@@ -55,6 +55,7 @@ struct config {
 	int64_t create_timeout_s;
 	int64_t default_pids;
 	const char *default_disk;
+	const char *volume_default_size;
 
 	const char *network;
 	struct config_list dns;

@@ -89,6 +89,10 @@ const struct config_option config_options[] = {
 	{ "storage.allowed_host_paths", CONFIG_LIST, AT(allowed_host_paths), "", 0, 0,
 	  "Host directories that volumes may come from, themselves and all below. Empty: none." },
 
+	{ "storage.volume_default_size", CONFIG_STRING, AT(volume_default_size), "", 0, 0,
+	  "What a new named volume can hold when the request sets no `storage`, such as `1Gi`. "
+	  "Empty: no limit." },
+
 	{ "images.default", CONFIG_STRING, AT(image_default), "", 0, 0,
 	  "What a name stands for that is no image here, such as `host`. Empty: such a name is an "
 	  "error." },

@@ -239,6 +239,9 @@ static void on_made(struct driver_call *call, int error, const char *why)
 
 		if (error == -EINVAL || error == -EPERM)
 			code = E_INVALID_PARAMETER;
+		else if (error == -EEXIST)
+			/* ids are never taken: it is there with another size */
+			code = E_VOLUME_SIZE;
 		else if ((error == -ENOENT || error == -ENOTDIR || error == -ELOOP) &&
 			 c->spec.n_volumes > 0)
 			code = E_VOLUME_HOST_MISSING; /* what we could not see ourselves */

@@ -69,8 +69,8 @@
 	  "not at or below a path of storage.allowed_host_paths")                               \
 	X(VOLUME_HOST_MISSING, 400, "VOLUME::HOST_PATH_NOT_FOUND", "no such directory")         \
 	X(VOLUME_MISSING, 400, "VOLUME::PVC_NOT_FOUND", "no such volume")                       \
-	X(VOLUME_QUOTA, 400, "VOLUME::QUOTA_NOT_SUPPORTED",                                     \
-	  "a size would not be enforced, so it is refused")                                     \
+	X(VOLUME_SIZE, 400, "VOLUME::INVALID_STORAGE",                                          \
+	  "no size, too small, or not the one that the volume has")                             \
 	X(VOLUME_FAILED, 500, "VOLUME::CREATE_FAILED", "the volume could not be made")          \
 	/* what is not there yet */                                                             \
 	X(SNAPSHOT_NOT_IMPLEMENTED, 501, "SNAPSHOT::NOT_IMPLEMENTED", "no snapshots here")      \

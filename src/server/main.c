@@ -241,9 +241,6 @@ static int driver_options(struct native_options *ret, struct err *e)
 		allowed[ret->n_allowed_paths++] = c->allowed_host_paths.items[i];
 	for (unsigned i = 0; i < n_images; i++)
 		allowed[ret->n_allowed_paths++] = c->image_paths.items[i];
-	/* for the sub-paths of named volumes */
-	allowed[ret->n_allowed_paths++] = arena_printf(&server.config.arena, "%s/volumes",
-						       c->state_dir);
 	return 0;
 }
 

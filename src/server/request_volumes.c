@@ -6,8 +6,11 @@
 #include "base/path.h"
 #include "policy/hostpath.h"
 #include "policy/label.h"
+#include "policy/quantity.h"
 #include "sandbox/msg.h"
 #include "server/request_create.h"
+
+#define VOLUME_MIN_BYTES MIB(16) /* room for a journal */
 
 struct volume_request {
 	const char *name, *mount_path, *sub_path;
@@ -72,6 +75,19 @@ static bool read_host(const struct config *config, const struct volume_request *
 	return true;
 }
 
+static bool read_size(const struct volume_request *v, const char *text, uint64_t *ret,
+		      struct refusal *rf)
+{
+	struct err e = ERR_INIT;
+
+	if (quantity_bytes(span_str(text), ret, &e) < 0)
+		return refuse(rf, E_VOLUME_SIZE, "volume '%s': storage: %s", v->name, e.msg);
+	if (*ret < VOLUME_MIN_BYTES)
+		return refuse(rf, E_VOLUME_SIZE, "volume '%s': storage must be at least 16Mi",
+			      v->name);
+	return true;
+}
+
 static bool read_pvc(const struct config *config, const struct volume_request *v,
 		     struct creation *c, struct driver_volume *ret, struct refusal *rf)
 {
@@ -88,20 +104,15 @@ static bool read_pvc(const struct config *config, const struct volume_request *v
 				 "pvc.claimName must be of at most %d lower-case letters, digits "
 				 "and inner hyphens",
 				 MSG_NAME_SIZE - 1);
-	if (storage != NULL)
-		return refuse(rf, E_VOLUME_QUOTA,
-			      "volume '%s': its size would not be enforced; leave storage out",
-			      v->name);
+	if (storage == NULL && config->volume_default_size[0] != '\0')
+		storage = config->volume_default_size;
+	if (storage != NULL && !read_size(v, storage, &ret->size_bytes, rf))
+		return false;
 	claim.name = arena_strdup(&c->arena, claim.name);
 	if (claim.name == NULL)
 		return refuse(rf, E_INTERNAL, "out of memory");
-	if (v->sub_path == NULL) {
-		ret->named = true;
-		ret->from = claim.name;
-	} else {
-		ret->from = arena_printf(&c->arena, "%s/volumes/%s/%s", config->state_dir,
-					 claim.name, v->sub_path);
-	}
+	ret->named = true;
+	ret->from = with_sub(c, claim.name, v->sub_path);
 	c->claims[c->n_claims++] = claim;
 	return ret->from != NULL || refuse(rf, E_INTERNAL, "out of memory");
 }

@@ -52,10 +52,10 @@ static struct volume *volume_add(struct volumes *v, const char *name, bool ephem
  * has, and the runtime sweeps it. */
 static void set_aside(struct volumes *v, const char *name)
 {
-	char id[17], gone[sizeof(MSG_GONE_VOLUME) + sizeof(id)];
+	char id[17], gone[sizeof(MSG_GONE_VOLUME) + sizeof(id) + MSG_NAME_SIZE];
 
 	rand_hex(id, sizeof(id) / 2);
-	(void)snprintf(gone, sizeof(gone), MSG_GONE_VOLUME "%s", id);
+	(void)snprintf(gone, sizeof(gone), MSG_GONE_VOLUME "%s-%s", id, name);
 	if (renameat(v->dir_fd, name, v->dir_fd, gone) < 0)
 		log_warn("a volume could not be removed", { "name", name },
 			 { "error", strerrordesc_np(errno) });

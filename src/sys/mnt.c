@@ -44,6 +44,11 @@ int mnt_clone(int dir_fd, const char *path, unsigned flags, uint64_t attrs, int 
 
 	fd = open_tree(dir_fd, path,
 		       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | at);
+	/* Kernels before 6.15 do not clone a mount that is attached nowhere; then it is ours, and
+	 * gets the attributes itself. One that is attached cannot be id-mapped, so none of those is
+	 * changed by mistake. */
+	if (fd < 0 && errno == EINVAL && path[0] == '\0' && userns_fd >= 0)
+		fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return err_sys(e, "clone mount of '%s'", path);
 	if (userns_fd >= 0) {

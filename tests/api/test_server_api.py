@@ -265,7 +265,8 @@ VOLUME_FAULTS = {
     "on dots": (volume(mount="/a/../b", host={"path": HOST_DIR}), "VOLUME::INVALID_MOUNT_PATH"),
     "no such claim": (volume(pvc={"claimName": "absent", "createIfNotExists": False}),
                       "VOLUME::PVC_NOT_FOUND"),
-    "size": (volume(pvc={"claimName": "c", "storage": "1Gi"}), "VOLUME::QUOTA_NOT_SUPPORTED"),
+    "size": (volume(pvc={"claimName": "c", "storage": "1Giga"}), "VOLUME::INVALID_STORAGE"),
+    "small": (volume(pvc={"claimName": "c", "storage": "1Mi"}), "VOLUME::INVALID_STORAGE"),
     "ossfs": (volume(ossfs={"bucket": "abc"}), "VOLUME::UNSUPPORTED_BACKEND"),
 }
 
@@ -289,6 +290,45 @@ def a_link_on_an_allowed_path_leads_nowhere():
     a = server.create(volumes=[volume(host={"path": HOST_DIR}, subPath="link/ssl")])
     assert a.status >= 400, a.body
     os.unlink(link)
+
+
+@case
+def a_volume_holds_what_it_was_made_for_and_no_more():
+    claim = {"claimName": "sized", "storage": "24Mi"}
+    fill = "dd if=/dev/zero of=/data/fill bs=1M count=64 2>&1 | grep -c 'No space'; stat -c %s /data/fill"
+    first, second = (server.make(volumes=[volume("v", "/data", pvc=claim)]) for _ in range(2))
+    full, size = server.run(first, fill).split()
+    assert full == "1" and 8 << 20 < int(size) < 24 << 20, (full, size)
+    # all see one file system, and the same one later, whether the size is said again or not
+    assert server.run(second, "stat -c %s /data/fill; rm /data/fill; mkdir /data/d; echo kept > /data/d/x") == size
+    assert server.run(first, "ls /data").split() == ["d"]
+    for sandbox in (first, second):
+        assert server.delete(sandbox).status == 204
+    sandbox = server.make(volumes=[volume("v", "/data", pvc={"claimName": "sized"}),
+                                   volume("w", "/part", pvc=claim, subPath="d", readOnly=True)])
+    assert server.run(sandbox, "cat /data/d/x /part/x; touch /part/y 2>&1 | grep -c Read-only").split() == [
+        "kept", "kept", "1"]
+    for other in ({"claimName": "sized", "storage": "32Mi"}, {"claimName": "sized", "storage": "16Mi"}):
+        is_error(server.create(volumes=[volume("v", "/data", pvc=other)]), 400, "VOLUME::INVALID_STORAGE")
+    assert server.delete(sandbox).status == 204
+    # one that was made without a size and is in use does not get one
+    sandbox = server.make(volumes=[volume("v", "/data", pvc={"claimName": "unsized"})])
+    server.run(sandbox, "touch /data/x")
+    is_error(server.create(volumes=[volume("v", "/data", pvc={"claimName": "unsized", "storage": "16Mi"})]), 400,
+             "VOLUME::INVALID_STORAGE")
+    assert server.delete(sandbox).status == 204
+
+
+@case
+def a_volume_with_a_size_that_goes_with_its_sandbox_is_empty_the_next_time():
+    claim = {"claimName": "passing", "storage": "16Mi", "deleteOnSandboxTermination": True}
+    disk = os.path.join(server.state, "volume-disks", "passing")
+    for _ in range(3):
+        sandbox = server.make(volumes=[volume("v", "/data", pvc=claim)])
+        assert server.run(sandbox, "ls /data; echo secret > /data/x") == ""
+        assert os.path.exists(disk)
+        assert server.delete(sandbox).status == 204
+    until(lambda: not os.path.exists(disk), "its disk is gone")
 
 
 @case
@@ -320,7 +360,7 @@ def named_volumes_outlive_their_sandbox_unless_they_are_not_to():
     server.delete(first)
     assert os.path.exists(os.path.join(server.state, "volumes", "going", "b"))
     server.delete(second)
-    until(lambda: os.listdir(os.path.join(server.state, "volumes")) == ["kept"], "it to go")
+    until(lambda: not any("go" in name for name in os.listdir(os.path.join(server.state, "volumes"))), "it to go")
     third = server.make(volumes=[keep])
     assert server.run(third, "cat /keep/a") == "1"
     server.delete(third)

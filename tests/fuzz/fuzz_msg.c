@@ -17,6 +17,17 @@ static int clean(const char *path)
 	       strstr(path, "/../") == NULL;
 }
 
+/* Of the store: strictly below it, whatever is opened in it. */
+static int part(const char *from)
+{
+	size_t len = strlen(from);
+
+	return len > 0 && from[0] != '/' && from[0] != '.' && from[len - 1] != '/' &&
+	       strstr(from, "//") == NULL && strstr(from, "/./") == NULL &&
+	       strstr(from, "/../") == NULL && strcspn(from, "/") < MSG_NAME_SIZE &&
+	       (len < 3 || strcmp(from + len - 3, "/..") != 0);
+}
+
 static void check_create(const struct msg_create *m)
 {
 	struct err e = ERR_INIT;
@@ -35,7 +46,7 @@ static void check_create(const struct msg_create *m)
 
 		must(memchr(v->target, '\0', MSG_PATH_SIZE) != NULL && clean(v->target));
 		must(memchr(v->from, '\0', MSG_PATH_SIZE) != NULL);
-		must(v->source == MSG_FROM_HOST ? clean(v->from) : strchr(v->from, '/') == NULL);
+		must(v->source == MSG_FROM_HOST ? clean(v->from) : part(v->from));
 	}
 }
 

@@ -69,7 +69,7 @@ class HelloReply(C.Structure):
 
 
 class Volume(C.Structure):
-    _fields_ = fields("source u32", "read_only u32", "origin s512", "target s512")
+    _fields_ = fields("source u32", "read_only u32", "size_bytes u64", "origin s512", "target s512")
 
 
 class Limits(C.Structure):
@@ -232,8 +232,8 @@ class Runner:
             WITH_LOG if log is not None else 0)
         for i, name in enumerate(layers):
             m.layers[i].value = name.encode()
-        for i, (source, origin, target, read_only) in enumerate(volumes):
-            m.volumes[i] = Volume(source, read_only, origin.encode(), target.encode())
+        for i, (source, origin, target, read_only, *size) in enumerate(volumes):
+            m.volumes[i] = Volume(source, read_only, *(size or [0]), origin.encode(), target.encode())
         spec_fd = sealed(spec, "spec")
         try:
             return self.send(m, CREATE, [self.execd, spec_fd] + ([log] if log is not None else []))

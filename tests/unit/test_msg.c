@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/util.h"
 #include "sandbox/msg.h"
 
 static struct msg_create good(void)
@@ -91,6 +92,21 @@ static void ids(void **state)
 	assert_false(msg_id_ok(id));
 }
 
+static struct msg_create sized(uint32_t source, uint64_t bytes)
+{
+	struct msg_create m = good();
+
+	m.n_volumes = 1;
+	m.volumes[0] = (struct msg_volume){
+		.source = source,
+		.size_bytes = bytes,
+		.target = "/data",
+	};
+	(void)snprintf(m.volumes[0].from, MSG_PATH_SIZE, "%s",
+		       source == MSG_FROM_HOST ? "/srv" : "data");
+	return m;
+}
+
 static void create_fields(void **state)
 {
 	struct msg_create m = good();
@@ -127,6 +143,9 @@ static void create_fields(void **state)
 	BAD(m.limits.reserved = 1);
 	BAD(m.n_volumes = 1);
 	BAD(m.n_volumes = MSG_MAX_VOLUMES + 1);
+	BAD(m = sized(MSG_FROM_STORE, 4096));
+	BAD(m = sized(MSG_FROM_STORE, UINT64_MAX));
+	BAD(m = sized(MSG_FROM_HOST, MIB(16)));
 #undef BAD
 }
 
@@ -146,6 +165,8 @@ static void volumes(void **state)
 	static const char *const targets[] = { "",          "x",    "/",        "/proc",
 					       "/proc/sys", "/sys", "/dev/shm", "/a/..",
 					       "/a/./b",    "//a",  "/a/" };
+	static const char *const parts[] = { "",     "/",     "/a",      "a/",   "a/..", "a/../b",
+					     "a//b", "a/./b", "../data", ".a/b", "..",   "a/b/." };
 
 	(void)state;
 	assert_int_equal(volume(MSG_FROM_STORE, "data", "/data"), 0);
@@ -154,7 +175,9 @@ static void volumes(void **state)
 	assert_int_equal(volume(MSG_FROM_HOST, "srv/x", "/data"), -EINVAL);
 	assert_int_equal(volume(MSG_FROM_HOST, "/srv/../etc", "/data"), -EINVAL);
 	assert_int_equal(volume(MSG_FROM_STORE, "../data", "/data"), -EINVAL);
-	assert_int_equal(volume(MSG_FROM_STORE, "a/b", "/data"), -EINVAL);
+	assert_int_equal(volume(MSG_FROM_STORE, "data/a/.b", "/data"), 0);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		assert_int_equal(volume(MSG_FROM_STORE, parts[i], "/data"), -EINVAL);
 	assert_int_equal(volume(0, "data", "/data"), -EINVAL);
 	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
 		assert_int_equal(volume(MSG_FROM_STORE, "data", targets[i]), -EINVAL);
