@@ -70,6 +70,7 @@ def E03_inherited_fd_census():
     tries("E03")
     with Runner() as r:
         item = r.create("box")
+        assert r.shell("box", "true")[0] == 0  # the stand-in has begun
         found = {}
         for fd in os.listdir(f"/proc/{item.pid}/fd"):
             found[int(fd)] = os.readlink(f"/proc/{item.pid}/fd/{fd}")
