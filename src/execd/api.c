@@ -271,6 +271,7 @@ void api_handle(struct http_req *r)
 {
 	if (log_enabled(LOG_DEBUG))
 		log_request(r);
+	quiet_touch(execd_of(r));
 	add_request_id(r);
 	if (authorized(r)) {
 		api_route(r);

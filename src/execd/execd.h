@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "execd/quiet.h"
 #include "http/server.h"
 #include "io/deadline.h"
 #include "io/loop.h"
@@ -52,6 +53,7 @@ struct execd {
 	/* One duration each, so that any number of them costs one timer. */
 	struct deadline_queue pings; /* of event streams, see events.h */
 	struct buf events_out;       /* events on their way from a source to its stream */
+	struct quiet quiet;
 
 	struct reaper *reaper;
 	struct entrypoint *entrypoint;

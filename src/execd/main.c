@@ -4,14 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,6 +25,7 @@
 #include "execd/oom.h"
 #include "execd/options.h"
 #include "execd/proc.h"
+#include "execd/quiet.h"
 #include "execd/reaper.h"
 #include "execd/session.h"
 #include "execd/spawn.h"
@@ -203,25 +201,6 @@ static void settle_descriptors(void)
 	(void)syscall(SYS_close_range, 3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
 }
 
-/* Most of the program was needed for starting, or is not needed yet. What is mapped from the
- * file and was never written comes back page by page when it is used; until then it counts for
- * nobody. */
-static int unmap_segments(struct dl_phdr_info *info, size_t size, void *user)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-
-	(void)size;
-	(void)user;
-	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		uintptr_t from = (info->dlpi_addr + p->p_vaddr) & ~(page - 1);
-
-		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) == 0)
-			(void)madvise((void *)from, p->p_memsz, MADV_DONTNEED);
-	}
-	return 1; /* the program comes first, and is all there is when it is static */
-}
-
 int main(int argc, char **argv)
 {
 	struct daemon *d = &daemon_;
@@ -267,7 +246,7 @@ int main(int argc, char **argv)
 	io_timer_init(&x->loop, &d->timer, on_timer);
 	code_port_open(x);
 	kernel_template_warm(x);
-	(void)dl_iterate_phdr(unmap_segments, NULL);
+	quiet_setup(x);
 	io_loop_run(&x->loop);
 	return d->exit_code;
 }

@@ -46,6 +46,17 @@ def an_idle_daemon_waits_without_a_clock():
 
 
 @case
+def after_work_it_is_small_again():
+    with start() as idle:
+        for _ in range(50):
+            run(idle, "echo x; echo y >&2")
+        assert call(idle, "GET", "/files/search?path=/etc").status == 200
+        assert call(idle, "GET", "/metrics").status == 200
+        if not SANITIZED:
+            until(lambda: idle.rss_kib() <= 1228, "what the work needed has been given back")
+
+
+@case
 def a_thousand_commands_leave_nothing():
     with execd.connect() as sock:
         for _ in range(1100):  # until no more finished ones are kept
