@@ -259,11 +259,16 @@ int image_make(const struct state *s, int dir_fd, const char *name, uint64_t byt
 	return 0;
 }
 
-static int mount_loop(const char *device, int *ret_fd, struct err *e)
+static int mount_loop(const char *device, enum image_kind kind, int *ret_fd, struct err *e)
 {
-	/* a broken image is the tenant's loss, not the host's panic */
-	static const struct mnt_opt opts[] = {
-		{ "errors", "remount-ro" }, { "discard", NULL }, { "noinit_itable", NULL }, { 0 }
+	/* A broken image is the tenant's loss, not the host's panic. And one that does not outlive
+	 * the host waits for no disk, neither at its mount nor for an fsync inside. */
+	const struct mnt_opt opts[] = {
+		{ "errors", "remount-ro" },
+		{ "discard", NULL },
+		{ "noinit_itable", NULL },
+		{ kind == IMAGE_PASSING ? "nobarrier" : NULL, NULL },
+		{ 0 },
 	};
 
 	return mnt_new("ext4", device, opts, MOUNT_ATTR_NODEV, ret_fd, e);
@@ -275,7 +280,7 @@ int image_mount(int file_fd, int *ret_fd, struct err *e)
 	char name[32];
 
 	loop = attach_loop(file_fd, name, sizeof(name), e);
-	return loop < 0 ? loop : mount_loop(name, ret_fd, e);
+	return loop < 0 ? loop : mount_loop(name, IMAGE_PASSING, ret_fd, e);
 }
 
 int image_mount_shared(int file_fd, int *ret_fd, struct err *e)
@@ -288,5 +293,5 @@ int image_mount_shared(int file_fd, int *ret_fd, struct err *e)
 		loop = attach_loop(file_fd, name, sizeof(name), e);
 	else if (loop < 0)
 		return err_code(e, loop, "look for loop devices");
-	return loop < 0 ? loop : mount_loop(name, ret_fd, e);
+	return loop < 0 ? loop : mount_loop(name, IMAGE_LASTING, ret_fd, e);
 }

@@ -21,10 +21,11 @@ int image_probe(struct err *why);
 int image_make(const struct state *s, int dir_fd, const char *name, uint64_t bytes,
 	       enum image_kind kind, int *ret_fd, struct err *e);
 
-/* Mounted nowhere yet; the caller owns *ret_fd, and nobody else uses the file. */
+/* One that is passing; mounted nowhere yet. The caller owns *ret_fd, and nobody else uses the
+ * file. */
 int image_mount(int file_fd, int *ret_fd, struct err *e);
 
-/* The same for a file that others may have mounted: all see one file system. */
+/* One that lasts, and that others may have mounted: all see one file system. */
 int image_mount_shared(int file_fd, int *ret_fd, struct err *e);
 
 #endif

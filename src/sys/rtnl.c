@@ -116,6 +116,14 @@ int rtnl_open(int *ret_fd, struct err *e)
 	return 0;
 }
 
+/* Else there is one per processor, all but one of which the kernel at once puts out of use, and
+ * waits until nobody can be using them (an RCU grace period). */
+static void one_queue(struct request *q)
+{
+	attr_u32(q, IFLA_NUM_TX_QUEUES, 1);
+	attr_u32(q, IFLA_NUM_RX_QUEUES, 1);
+}
+
 int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, uint32_t mtu,
 		  struct err *e)
 {
@@ -126,6 +134,7 @@ int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, ui
 	begin(&q, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &up, sizeof(up));
 	attr_str(&q, IFLA_IFNAME, name);
 	attr_u32(&q, IFLA_MTU, mtu);
+	one_queue(&q);
 	info = attr(&q, IFLA_LINKINFO, NULL, 0);
 	attr_str(&q, IFLA_INFO_KIND, "veth");
 	data = attr(&q, IFLA_INFO_DATA, NULL, 0);
@@ -133,6 +142,7 @@ int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, ui
 	put(&q, &down, sizeof(down));
 	attr_str(&q, IFLA_IFNAME, peer);
 	attr_u32(&q, IFLA_MTU, mtu);
+	one_queue(&q);
 	attr_u32(&q, IFLA_NET_NS_FD, (uint32_t)peer_ns_fd);
 	attr_end(&q, other);
 	attr_end(&q, data);
