@@ -381,6 +381,12 @@ static void take_answer(struct http_call *c)
 		finish(c);
 }
 
+static size_t broken_head(struct http_call *c, enum h1_reason why, size_t len)
+{
+	call_fail(c, EPROTO, h1_reason_text(why));
+	return len;
+}
+
 /* Returns the bytes taken; 0: the head is not complete yet. */
 static size_t take_head(struct http_call *c, const char *data, size_t len)
 {
@@ -393,11 +399,11 @@ static size_t take_head(struct http_call *c, const char *data, size_t len)
 	n = h1_scan(&c->scan, data, len, limits);
 	if (n == 0)
 		return 0;
-	why = n < 0 ? (enum h1_reason) - n : h1_parse_response(data, (size_t)n, limits, &head);
-	if (why != H1_OK) {
-		call_fail(c, EPROTO, h1_reason_text(why));
-		return len;
-	}
+	if (n < 0)
+		return broken_head(c, (enum h1_reason) - n, len);
+	why = h1_parse_response(data, (size_t)n, limits, &head);
+	if (why != H1_OK)
+		return broken_head(c, why, len);
 	c->scan = (struct h1_scan){ 0 };
 	if (head.status < 200 && head.status != 101) {
 		if (++c->n_interim > MAX_INTERIM)
@@ -433,6 +439,7 @@ size_t call_bytes(struct http_call *c, char *data, size_t len)
 {
 	size_t used = 0;
 
+	assert(c->holds > 0);
 	c->holds++;
 	while (used < len && !c->paused && (c->state == CALL_HEAD || c->state == CALL_BODY)) {
 		size_t n = c->state == CALL_HEAD ? take_head(c, data + used, len - used)
@@ -480,10 +487,14 @@ void call_eof(struct http_call *c)
 
 void call_broken(struct http_call *c, int error)
 {
-	if (can_retry(c))
+	struct err e = ERR_INIT;
+
+	if (can_retry(c)) {
 		retry(c);
-	else
-		call_fail(c, error, strerror(error));
+		return;
+	}
+	(void)err_code(&e, error, "connection to the upstream");
+	call_fail(c, error, e.msg);
 }
 
 void call_progress(struct http_call *c)

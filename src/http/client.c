@@ -270,7 +270,7 @@ void http_dialed(struct http_dial *d, int fd_or_error, const char *why)
 {
 	struct http_upstream *u = d->upstream;
 	struct http_call *c = d->call;
-	struct client_conn *conn;
+	struct client_conn *conn = NULL;
 	struct err e = ERR_INIT;
 	int r = fd_or_error;
 
@@ -282,11 +282,13 @@ void http_dialed(struct http_dial *d, int fd_or_error, const char *why)
 		return;
 	}
 	c->dial = NULL;
-	if (fd_or_error < 0)
-		(void)err_set(&e, -fd_or_error, "%s", why != NULL ? why : strerror(-fd_or_error));
-	else
+	if (fd_or_error >= 0)
 		r = conn_open(u, fd_or_error, &conn, &e);
-	if (r < 0) {
+	else if (why != NULL)
+		(void)err_set(&e, -fd_or_error, "%s", why);
+	else
+		(void)err_code(&e, fd_or_error, "connect");
+	if (conn == NULL) {
 		lost_connection(u);
 		call_fail(c, -r, e.msg);
 	} else {
