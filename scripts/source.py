@@ -17,7 +17,7 @@ def files(root, *suffixes, under=""):
     for place, dirs, names in os.walk(os.path.join(root, under)):
         dirs[:] = [d for d in dirs if not SKIPPED_DIRS.match(d)]
         for name in names:
-            if not suffixes or name.endswith(suffixes):
+            if name != ".git" and (not suffixes or name.endswith(suffixes)):  # a file, in a worktree
                 found.append(os.path.relpath(os.path.join(place, name), root))
     return sorted(found)
 
