@@ -9,6 +9,7 @@ SOAK_SEED     ?=
 T             ?=
 BENCH         ?=
 PUBLISH       ?=
+PEERS         ?=
 
 .DEFAULT_GOAL := build
 .PHONY: build test test-soak run bench fuzz lint fmt clean install help
@@ -28,9 +29,9 @@ test-soak: build ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=
 run: build ## start the server on this machine and show a sandbox at work
 	@scripts/demo
 
-bench: build ## compare with peers in one run; BENCH="http ..." for some, PUBLISH=1 into docs/benchmarks/
-	@scripts/deps install bench
-	@OSB_BENCH_PUBLISH=$(PUBLISH) scripts/bench $(BENCH)
+bench: build ## compare with peers in one run; BENCH="http ..." for some, PEERS=1 installs them, PUBLISH=1 into docs/
+	@scripts/deps install bench $(if $(PEERS),peers)
+	@OSB_BENCH_PUBLISH=$(PUBLISH) OSB_BENCH_PEERS=$(PEERS) scripts/bench $(BENCH)
 
 fuzz: ## fuzz each parser for FUZZ_SECONDS (60); FUZZ="NAME..." for some
 	@scripts/deps install build test

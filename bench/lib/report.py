@@ -1,8 +1,13 @@
-"""What all benchmarks share: facts of the machine, rounds that alternate between peers, and the figures as
-JSON, table and plot.
+"""What a benchmark found: groups of times, goals, curves and profiles, as JSON, page and plot.
+
+    report = Report("gateway", "The gateway beside nginx")
+    report.group("small answers", "requests/s", {"opensandbox": [...], "nginx": [...]}, better="higher")
+    report.goal("small answers against nginx", ratio, at_least=0.8)
+    sys.exit(report.write())
 
 Machines are shared and noisy, so peers are measured in turns within one run and compared by the ratio of their
-medians. Absolute numbers are only for orientation.
+medians; a value of None is an attempt that failed. A goal that is missed is reported as missed, and a benchmark
+that misses one should say with profile() where the time goes.
 """
 
 import json
@@ -12,10 +17,13 @@ import statistics
 import subprocess
 import time
 
+import plot
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("OSB_BUILD") or os.path.join(ROOT, "build")
 OUT = os.environ.get("OSB_BENCH_OUT") or os.path.join(BUILD, "bench")
 DOCS = os.path.join(ROOT, "docs", "benchmarks")
+OURS = "opensandbox"
 
 
 def machine():
@@ -32,10 +40,16 @@ def machine():
                 break
     with open("/proc/meminfo", encoding="ascii") as info:
         memory = int(info.readline().split()[1]) // 1024
+    dirty = git("status", "--porcelain", "--", ".", ":(exclude)docs/benchmarks")
     return {"arch": platform.machine(), "cpu": cpu, "cores": os.cpu_count(), "memory_mib": memory,
-            "kernel": platform.release().split("-")[0],
-            "commit": git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else ""),
+            "kernel": platform.release().split("-")[0], "load": os.getloadavg()[0],
+            "commit": git("rev-parse", "--short", "HEAD") + ("+" if dirty else ""),
             "date": time.strftime("%Y-%m-%d")}
+
+
+def machine_words(m):
+    return (f"Taken on {m['date']} at commit {m['commit']}: {m['cores']} cores ({m['cpu']}, {m['arch']}), "
+            f"{m['memory_mib'] / 1024:.0f} GiB, Linux {m['kernel']}, load {m['load']:.1f} before the start.")
 
 
 def rounds(n, **peers):
@@ -52,99 +66,141 @@ def percentile(values, p):
     return values[min(len(values) - 1, int(len(values) * p / 100))]
 
 
+def number(value):
+    """Three digits that mean something."""
+    if value == 0 or value == int(value) and abs(value) < 1000:
+        return str(int(value))
+    for least, digits in ((100, 0), (10, 1), (1, 2), (0.01, 3)):
+        if abs(value) >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.2g}"
+
+
+def summary(values):
+    """None stands for an attempt that failed."""
+    good = [value for value in values if value is not None]
+    found = {"n": len(values), "ok": len(good)}
+    if good:
+        found |= {"median": statistics.median(good), "p95": percentile(good, 95), "p99": percentile(good, 99),
+                  "least": min(good), "most": max(good)}
+    return found
+
+
 class Report:
-    """Collects rows and writes NAME.json to the output directory, and on request the table and
-    the plot to docs/benchmarks/."""
-
     def __init__(self, name, title):
-        self.name, self.title, self.rows, self.machine = name, title, [], machine()
+        self.name, self.title, self.machine, self.began = name, title, machine(), time.monotonic()
+        self.groups, self.goals, self.curves, self.profiles, self.notes, self.absent = [], [], [], [], [], {}
+        if self.machine["load"] > self.machine["cores"] / 2:
+            print(f"others are busy here (load {self.machine['load']:.1f}): only ratios mean something", flush=True)
 
-    def add(self, what, unit, results, ours="opensandbox", goal=None, higher_is_better=True):
-        """results: peer -> list of values. `goal`: what the ratio to the first other peer must be."""
-        medians = {peer: statistics.median(values) for peer, values in results.items()}
-        others = [peer for peer in medians if peer != ours]
-        ratio = medians[ours] / medians[others[0]] if others and medians[others[0]] else None
-        met = None
-        if goal is not None and ratio is not None:
-            met = ratio >= goal if higher_is_better else ratio <= goal
-        row = {"what": what, "unit": unit, "medians": medians, "values": results, "ratio": ratio,
-               "goal": goal, "higher_is_better": higher_is_better, "met": met}
-        self.rows.append(row)
-        self._say(row)
+    def group(self, what, unit, results, better="lower"):
+        """results: who -> list of values. Returns the median of each."""
+        group = {"what": what, "unit": unit, "better": better,
+                 "who": {who: summary(values) for who, values in results.items() if values}}
+        self.groups.append(group)
+        print(f"{what} ({unit}):", flush=True)
+        for who, s in group["who"].items():
+            if s["ok"]:
+                print(f"    {who:24} median {number(s['median']):>8}  p95 {number(s['p95']):>8}  "
+                      f"p99 {number(s['p99']):>8}  {s['ok']} of {s['n']}", flush=True)
+            else:
+                print(f"    {who:24} none of {s['n']} succeeded", flush=True)
+        return {who: s["median"] for who, s in group["who"].items() if s["ok"]}
 
-    def limit(self, what, unit, value, at_most):
-        """A figure with a bound of its own (bytes, not seconds)."""
-        row = {"what": what, "unit": unit, "medians": {"opensandbox": value}, "values": None,
-               "ratio": None, "goal": at_most, "higher_is_better": False, "met": value <= at_most}
-        self.rows.append(row)
-        self._say(row)
+    def goal(self, what, value, unit="", at_most=None, at_least=None, detail=""):
+        """A figure with its bound; summed up on the first page."""
+        met = value <= at_most if at_most is not None else value >= at_least
+        bound = f"≤ {number(at_most)}" if at_most is not None else f"≥ {number(at_least)}"
+        goal = {"what": what, "goal": f"{bound} {unit}".strip(), "value": value, "met": met,
+                "measured": f"{number(value)} {unit}".strip() + (f" ({detail})" if detail else "")}
+        self.goals.append(goal)
+        print(f"{'met   ' if met else 'MISSED'} {what}: {goal['measured']}, goal {goal['goal']}", flush=True)
+        return met
 
-    @staticmethod
-    def _say(row):
-        figures = ", ".join(f"{peer} {value:,.4g}" for peer, value in row["medians"].items())
-        ratio = f", ratio {row['ratio']:.2f}" if row["ratio"] is not None else ""
-        goal = "" if row["goal"] is None else f" (goal {row['goal']:,})"
-        print(f"{row['what']}: {figures} {row['unit']}{ratio}{goal}", flush=True)
+    def compare(self, what, unit, results, better="lower", at_most=None, at_least=None, peer=None):
+        """A group with a goal for the ratio of our median to a peer's."""
+        medians = self.group(what, unit, results, better)
+        peer = peer or next((who for who in medians if who != OURS), None)
+        if peer in medians and (at_most or at_least):
+            self.goal(f"{what}, against {peer}", medians[OURS] / medians[peer], "×", at_most, at_least,
+                      f"{number(medians[OURS])} against {number(medians[peer])} {unit}")
+        return medians
 
-    def missed(self):
-        return [row["what"] for row in self.rows if row["met"] is False]
+    def curve(self, what, unit, along, points):
+        """points: name -> list of (x, y)"""
+        self.curves.append({"what": what, "unit": unit, "along": along, "points": points})
 
-    def write(self, notes=""):
-        os.makedirs(OUT, exist_ok=True)
-        with open(os.path.join(OUT, self.name + ".json"), "w", encoding="utf-8") as out:
-            json.dump({"machine": self.machine, "rows": self.rows}, out, indent=1)
-        if os.environ.get("OSB_BENCH_PUBLISH") == "1":
-            os.makedirs(DOCS, exist_ok=True)
-            with open(os.path.join(DOCS, self.name + ".md"), "w", encoding="utf-8") as out:
-                out.write(self._table(notes))
-            with open(os.path.join(DOCS, self.name + ".svg"), "w", encoding="utf-8") as out:
-                out.write(self._plot())
-        missed = self.missed()
-        print("all goals met" if not missed else "missed: " + "; ".join(missed), flush=True)
-        return 1 if missed else 0
+    def profile(self, what, columns, rows):
+        """A table that says where time goes."""
+        self.profiles.append({"what": what, "columns": columns,
+                              "rows": [[number(c) if isinstance(c, (int, float)) else c for c in row] for row in rows]})
+        print(f"{what}:", flush=True)
+        for row in self.profiles[-1]["rows"]:
+            print("    " + "  ".join(f"{cell:>10}" if i else f"{cell:34}" for i, cell in enumerate(row)), flush=True)
 
-    def _table(self, notes):
-        m = self.machine
-        lines = [f"# {self.title}", "",
-                 f"Taken on {m['date']} at commit {m['commit']}: {m['cores']} cores ({m['cpu']}, "
-                 f"{m['arch']}), {m['memory_mib'] // 1024} GiB, Linux {m['kernel']}. Medians; peers "
-                 "measured in turns in one run. Ratios travel between machines, absolute numbers do "
-                 f"not. `make bench BENCH={self.name}` takes them again.", ""]
-        if notes:
-            lines += [notes, ""]
-        lines += [f"![ratios]({self.name}.svg)", "",
-                  "| what | unit | ours | peer | ratio | goal | met |", "|---|---|---|---|---|---|---|"]
-        for row in self.rows:
-            others = [f"{peer} {value:,.4g}" for peer, value in row["medians"].items()
-                      if peer != "opensandbox"]
-            sign = "≥" if row["higher_is_better"] else "≤"
-            goal = "" if row["goal"] is None else f"{sign} {row['goal']:,}"
-            ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-            met = {True: "yes", False: "**no**", None: ""}[row["met"]]
-            lines.append(f"| {row['what']} | {row['unit']} | {row['medians']['opensandbox']:,.4g} | "
-                         f"{', '.join(others)} | {ratio} | {goal} | {met} |")
-        return "\n".join(lines) + "\n"
+    def note(self, text):
+        self.notes.append(text)
 
-    def _plot(self):
-        """One bar per row that has a peer: ours as a ratio of the peer's, the peer being 1."""
-        rows = [row for row in self.rows if row["ratio"] is not None]
-        height, left, scale = 28 * len(rows) + 50, 330, 170
-        top = max([row["ratio"] for row in rows] + [1.2])
-        scale = 320 / top
-        out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="780" height="{height}" '
-               'font-family="sans-serif" font-size="13">',
-               f'<text x="10" y="20" font-size="15">{self.title}: ours / peer</text>']
-        for i, row in enumerate(rows):
-            y = 34 + 28 * i
-            good = row["ratio"] >= 1 if row["higher_is_better"] else row["ratio"] <= 1
-            arrow = "higher is better" if row["higher_is_better"] else "lower is better"
-            out += [f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{row["what"]}'
-                    f'<title>{arrow}</title></text>',
-                    f'<rect x="{left}" y="{y}" width="{row["ratio"] * scale:.1f}" height="20" '
-                    f'fill="{"#2a7f62" if good else "#c98a2b"}"/>',
-                    f'<text x="{left + row["ratio"] * scale + 6:.1f}" y="{y + 15}">'
-                    f'{row["ratio"]:.2f}</text>']
-        x = left + scale
-        out += [f'<line x1="{x:.1f}" y1="28" x2="{x:.1f}" y2="{height - 12}" stroke="#888" '
-                'stroke-dasharray="4 3"/>', "</svg>"]
-        return "\n".join(out) + "\n"
+    def miss(self, who, why):
+        """A peer that is not here, and the reason."""
+        self.absent[who] = why
+        print(f"absent: {who}: {why}", flush=True)
+
+    def write(self):
+        data = {"name": self.name, "title": self.title, "machine": self.machine,
+                "seconds": round(time.monotonic() - self.began), "notes": self.notes, "absent": self.absent,
+                "goals": self.goals, "groups": self.groups, "curves": self.curves, "profiles": self.profiles}
+        directories = [OUT] + ([DOCS] if os.environ.get("OSB_BENCH_PUBLISH") == "1" else [])
+        for directory in directories:
+            os.makedirs(directory, exist_ok=True)
+            for suffix, text in (("json", json.dumps(data, indent=1) + "\n"), ("md", page(data)),
+                                 ("svg", plot.draw(data))):
+                with open(os.path.join(directory, f"{self.name}.{suffix}"), "w", encoding="utf-8") as out:
+                    out.write(text)
+        missed = [goal["what"] for goal in self.goals if not goal["met"]]
+        print(f"{data['seconds']} s; " + ("missed: " + "; ".join(missed) if missed else "all goals met"), flush=True)
+        return 0
+
+
+def table(columns, rows):
+    return ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns),
+            *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def goal_rows(goals):
+    return [[g["what"], g["goal"], g["measured"], "yes" if g["met"] else "**no**"] for g in goals]
+
+
+def page(data):
+    name = data["name"]
+    lines = [f"# {data['title']}", "",
+             machine_words(data["machine"]) + " Peers are measured in turns in one run. Ratios travel between "
+             f"machines, absolute numbers do not. `make bench BENCH={name}` takes them again; "
+             f"[{name}.json]({name}.json) has the same for programs.", ""]
+    for note in data["notes"]:
+        lines += [note, ""]
+    if data["absent"]:
+        lines += ["Absent in this run:", ""] + [f"- {who}: {why}" for who, why in data["absent"].items()] + [""]
+    if data["goals"]:
+        lines += ["## Goals", ""] + table(["figure", "goal", "measured", "met"], goal_rows(data["goals"]))
+    if data["groups"] or data["curves"]:
+        lines += ["## Figures", "", f"![the figures as bars]({name}.svg)", ""]
+    rows = []
+    for group in data["groups"]:
+        first = next(iter(group["who"].values()), {}).get("median")
+        for i, (who, s) in enumerate(group["who"].items()):
+            numbers = [number(s[key]) for key in ("median", "p95", "p99")] if s["ok"] else ["-"] * 3
+            ratio = f"{number(s['median'] / first)}×" if i and s["ok"] and first else ""
+            rows.append([group["what"] if not i else "", who, group["unit"], *numbers, f"{s['ok']}/{s['n']}", ratio])
+    if rows:
+        lines += table(["what", "who", "unit", "median", "p95", "p99", "succeeded", "of the first"], rows)
+    for curve in data["curves"]:
+        xs = [x for x, _ in next(iter(curve["points"].values()))]
+        lines += [f"### {curve['what']} ({curve['unit']})", ""]
+        lines += table([curve["along"], *map(number, xs)],
+                       [[who, *(number(y) for _, y in points)] for who, points in curve["points"].items()])
+    if data["profiles"]:
+        lines += ["## Where the time goes", ""]
+    for profile in data["profiles"]:
+        lines += [f"### {profile['what']}", ""] + table(profile["columns"], profile["rows"])
+    return "\n".join(lines).rstrip() + "\n"

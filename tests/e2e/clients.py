@@ -48,6 +48,12 @@ def python(*packages):
     return program
 
 
+def installed(*packages):
+    """The same if a former run has installed it, else None."""
+    path, done = _directory("python", packages)
+    return os.path.join(path, "bin", "python") if os.path.exists(done) else None
+
+
 def _new_enough(program):
     out = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
     found = re.match(r"v(\d+)\.", out)
