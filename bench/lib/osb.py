@@ -18,6 +18,11 @@ CREATE = {"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"],
           "resourceLimits": {"cpu": "1", "memory": "256Mi"}, "timeout": 3600}
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+        return [int(child) for child in listed.read().split()]
+
+
 class Server:
     """A server of its own on the native runtime. With a tarball its sandboxes are made from that, else from the
     machine's own /usr."""
@@ -44,9 +49,8 @@ class Server:
 
     @property
     def pids(self):
-        """The server and what it started: the runner."""
-        with open(f"/proc/{self.proc.pid}/task/{self.proc.pid}/children", encoding="ascii") as children:
-            return {"server": self.proc.pid, "runner": int(children.read().split()[0])}
+        """The server, and the runner below its keeper."""
+        return {"server": self.proc.pid, "runner": children(children(self.proc.pid)[0])[0]}
 
     def client(self):
         return Client(self.address, self.create)
