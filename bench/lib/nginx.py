@@ -33,7 +33,8 @@ def proxy(port, upstream):
     """Streams bodies both ways and keeps its connections, as our gateway does."""
     return (f"upstream u {{ server 127.0.0.1:{upstream}; keepalive 128; keepalive_requests 1000000000; }}\n" + serve(
         port, 'location / { proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection ""; '
-              "proxy_request_buffering off; proxy_buffering off; proxy_set_header Host bench; }"))
+              "proxy_request_buffering off; proxy_max_temp_file_size 0; proxy_buffers 16 64k; "
+              "proxy_buffer_size 64k; proxy_busy_buffers_size 128k; proxy_set_header Host bench; }"))
 
 
 def free_port():

@@ -131,7 +131,7 @@ class Report:
         self.curves.append({"what": what, "unit": unit, "along": along, "points": points})
 
     def profile(self, what, columns, rows):
-        """A table that says where time goes."""
+        """A table that says where time or memory goes."""
         self.profiles.append({"what": what, "columns": columns,
                               "rows": [[number(c) if isinstance(c, (int, float)) else c for c in row] for row in rows]})
         print(f"{what}:", flush=True)
@@ -200,7 +200,7 @@ def page(data):
         lines += table([curve["along"], *map(number, xs)],
                        [[who, *(number(y) for _, y in points)] for who, points in curve["points"].items()])
     if data["profiles"]:
-        lines += ["## Where the time goes", ""]
+        lines += ["## Where it goes", ""]
     for profile in data["profiles"]:
         lines += [f"### {profile['what']}", ""] + table(profile["columns"], profile["rows"])
     return "\n".join(lines).rstrip() + "\n"
