@@ -55,7 +55,7 @@ void box_describe(const struct box *b, struct msg_item *out)
 	out->network = b->rec.net_index != NET_NO_ADDR;
 	out->started_ms = b->rec.started_ms;
 	out->oom_kills = b->oom_kills;
-	out->uid_base = block_uid_base(&b->r->blocks, b->row);
+	out->uid_base = ground_root_uid(&b->r->ground, block_uid_base(&b->r->blocks, b->row));
 	(void)snprintf(out->ifname, sizeof(out->ifname), "%s", names.ifname);
 	(void)snprintf(out->ip4, sizeof(out->ip4), "%s", names.ip4);
 	(void)snprintf(out->ip6, sizeof(out->ip6), "%s", names.ip6);

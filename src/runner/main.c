@@ -21,6 +21,7 @@
 #include "runner/sweep.h"
 #include "sandbox/block.h"
 #include "sandbox/kit.h"
+#include "sandbox/rootfs.h"
 #include "sys/caps.h"
 #include "sys/fsat.h"
 
@@ -229,6 +230,8 @@ static void set_up_network(struct runner *r, const struct options *o)
 	net_find_dns(&r->net);
 	if (o->no_network)
 		return;
+	if ((r->ground.can & GROUND_LINKS) == 0)
+		return; /* that has been said */
 	r->policy = o->policy;
 	if (nft_install(&r->net, &r->policy, &r->nft_pid, &e) < 0) {
 		lacks(r, e.msg);
@@ -261,14 +264,60 @@ static void set_up_limits(struct runner *r)
 	struct err why = ERR_INIT;
 
 	r->features |= cgroup_features(&r->cgroups);
+	/* The kernel counts processes by user namespace and user, and a limit of that holds for
+	 * everyone but the host's root: with a single user that is a limit for the sandbox. */
+	if ((r->features & MSG_CAN_PIDS) == 0 && r->ground.uids == 1) {
+		r->pids_by_user = true;
+		r->features |= MSG_CAN_PIDS;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if ((r->features & wanted[i].feature) == 0)
 			lacks(r, wanted[i].words);
+	if ((r->ground.can & GROUND_DISKS) == 0)
+		return;
 	r->disk_way = disk_probe(&r->state, &why);
 	if (r->disk_way != DISK_NONE)
 		r->features |= MSG_CAN_DISK;
 	else
 		lacks(r, why.msg);
+}
+
+/* What only the host's root can give. */
+static void set_up_rootless(struct runner *r)
+{
+	static const struct {
+		unsigned can;
+		const char *words;
+	} wanted[] = {
+		{ GROUND_LINKS, "network: it needs root, so there is a loopback only" },
+		{ GROUND_DISKS, "disk limits: they need root" },
+		{ GROUND_RANGES, "user ids of its own for each sandbox: they need root" },
+	};
+
+	if (r->ground.host_uid == 0)
+		return;
+	r->features |= MSG_ROOTLESS;
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		if ((r->ground.can & wanted[i].can) == 0)
+			lacks(r, wanted[i].words);
+	if (r->ground.uids == 1)
+		lacks(r,
+		      "users but root: no newuidmap, or no range in /etc/subuid and /etc/subgid");
+}
+
+static int open_blocks(struct runner *r, struct err *e)
+{
+	if ((r->ground.can & GROUND_REGISTER) != 0)
+		return block_open(&r->blocks, r->state.path, e);
+	block_alone(&r->blocks);
+	return 0;
+}
+
+static pid_t cgroups_near(const struct ground *g)
+{
+	if ((g->can & GROUND_CGROUPS) != 0)
+		return 0;
+	return g->neighbour != 0 ? g->neighbour : getpid();
 }
 
 static int set_up(struct runner *r, const struct options *o, struct err *e)
@@ -277,8 +326,6 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 	char name[32];
 	int q, table_fd = -EBADF;
 
-	if (geteuid() != 0)
-		return err_set(e, EPERM, "must be started as root");
 	if (sysinfo(&info) == 0)
 		r->ram_bytes = (uint64_t)info.totalram * info.mem_unit;
 	if (o->tag != NULL)
@@ -289,17 +336,20 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 
 	q = read_boot_id(r, e);
 	if (q == 0)
+		q = ground_take(&r->ground, o->state_dir, e);
+	if (q == 0)
 		q = kit_enter(e);
 	if (q == 0)
 		q = state_open(&r->state, o->state_dir, e);
 	for (unsigned i = 0; q == 0 && i < o->n_allow; i++)
 		q = state_allow(&r->state, o->allow[i], e);
 	if (q == 0)
-		q = block_open(&r->blocks, r->state.path, e);
+		q = open_blocks(r, e);
 	if (q == 0)
 		q = hostimg_build(r->state.host_fd, r->host_image, e);
 	if (q == 0)
-		q = cgroup_setup(&r->cgroups, "/proc/self/mountinfo", name, r->state.boxes_fd, e);
+		q = cgroup_setup(&r->cgroups, "/proc/self/mountinfo", name,
+				 cgroups_near(&r->ground), r->state.boxes_fd, e);
 	if (q == 0)
 		q = seccomp_build(&r->filter, e);
 	if (q == 0)
@@ -313,9 +363,13 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 	table_open(&r->table, table_fd);
 	r->net.mtu = o->mtu;
 	r->net.want = o->pool;
+	r->net.last_gid = (r->ground.can & GROUND_RANGES) != 0 ? INT32_MAX : r->ground.gids - 1;
+	set_up_rootless(r);
 	set_up_limits(r);
 	set_up_network(r, o);
-	q = kit_setup(&r->state, &r->cgroups.shown, e);
+	q = kit_setup(&r->state, &r->cgroups.shown, (r->ground.can & GROUND_NODES) != 0, e);
+	if (q == 0 && (r->ground.can & GROUND_RANGES) == 0)
+		q = rootfs_probe(&r->state, e);
 	if (q == 0)
 		q = loop_init(&r->loop, e);
 	return q;

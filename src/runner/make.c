@@ -83,18 +83,24 @@ static int make_listener(struct runner *r, const char *id, int *ret_fd, struct e
 	return 0;
 }
 
-static int write_maps(pid_t pid, uint32_t base, struct err *e)
+static int write_maps(pid_t pid, const struct ground_ids *ids, struct err *e)
 {
-	static const char *const maps[] = { "uid_map", "gid_map" };
+	const struct {
+		const char *file;
+		uint32_t first, count;
+	} maps[] = {
+		{ "uid_map", ids->first_uid, ids->uids },
+		{ "gid_map", ids->first_gid, ids->gids },
+	};
 
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++) {
 		char path[48];
 		int q;
 
-		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, maps[i]);
-		q = fsat_putf(AT_FDCWD, path, "0 %u %u", base, BLOCK_UIDS);
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, maps[i].file);
+		q = fsat_putf(AT_FDCWD, path, "0 %u %u", maps[i].first, maps[i].count);
 		if (q < 0)
-			return err_code(e, q, "write %s", maps[i]);
+			return err_code(e, q, "write %s", maps[i].file);
 	}
 	return 0;
 }
@@ -155,21 +161,23 @@ static pid_t clone_child(struct runner *r, const struct child_plan *plan, int ns
 }
 
 /* Everything between the clone and the child's first own step. */
-static int equip(struct runner *r, const struct msg_create *m, struct made *made, int upper_fd,
-		 struct err *e)
+static int equip(struct runner *r, const struct msg_create *m, const struct ground_ids *ids,
+		 struct made *made, int upper_fd, struct err *e)
 {
 	autofd int userns = -EBADF;
 	struct rootfs fs;
 	char path[48];
 	int q;
 
-	q = write_maps(made->rec.pid, block_uid_base(&r->blocks, made->row), e);
+	q = write_maps(made->rec.pid, ids, e);
 	if (q < 0)
 		return q;
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", made->rec.pid);
-	userns = open(path, O_RDONLY | O_CLOEXEC);
-	if (userns < 0)
-		return err_sys(e, "open the user namespace");
+	if ((r->ground.can & GROUND_RANGES) != 0) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", made->rec.pid);
+		userns = open(path, O_RDONLY | O_CLOEXEC);
+		if (userns < 0)
+			return err_sys(e, "open the user namespace");
+	}
 	q = rootfs_open(&fs, &r->state, m, r->host_image, upper_fd, userns, e);
 	if (q < 0)
 		return q;
@@ -190,12 +198,16 @@ static int equip(struct runner *r, const struct msg_create *m, struct made *made
 static int assemble(struct runner *r, const struct msg_create *m, const int *fds, struct made *made,
 		    struct err *e)
 {
+	const struct ground_ids ids = ground_ids(&r->ground, block_uid_base(&r->blocks, made->row));
 	struct leaf_door door = { .into_fd = -EBADF };
+	struct msg_limits by_cgroups = m->limits;
 	autofd int upper = -EBADF, listener = -EBADF;
 	enum disk_way way = r->disk_way;
 	int q, pair[2];
 	pid_t pid;
 
+	if (r->pids_by_user)
+		by_cgroups.pids = 0;
 	q = disk_make(&r->state, m->id, m->limits.disk_bytes, way,
 		      block_uid_base(&r->blocks, made->row), &upper, e);
 	if (q == 0 && m->limits.disk_bytes != 0)
@@ -203,7 +215,7 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 	if (q == 0)
 		q = make_listener(r, m->id, &listener, e);
 	if (q == 0)
-		q = leaf_make(&r->cgroups, m->id, &m->limits, &door, e);
+		q = leaf_make(&r->cgroups, m->id, &by_cgroups, &door, e);
 	if (q == 0)
 		q = net_take(&r->net, (m->flags & MSG_WITH_NETWORK) != 0, &made->slot, e);
 	if (q == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -222,6 +234,9 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 			.cgroups = r->cgroups.shown,
 			.door = &door,
 			.shm_bytes = shm_bytes(r, &m->limits),
+			.groups = (r->ground.can & GROUND_GROUPS) != 0,
+			.tty_group = ids.gids > 5,
+			.nproc = r->pids_by_user ? m->limits.pids : 0,
 			.resolv_conf = made->slot.index != NET_NO_ADDR ? r->net.resolv_conf : "",
 			.sock_fd = theirs,
 			.execd_fd = fds[0],
@@ -238,7 +253,7 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 	if (pid < 0)
 		return (int)pid;
 	made->rec.pid = pid;
-	return equip(r, m, made, upper, e);
+	return equip(r, m, &ids, made, upper, e);
 }
 
 void make_undo(struct runner *r, struct made *made)

@@ -22,6 +22,7 @@
 #include "sandbox/block.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/disk.h"
+#include "sandbox/ground.h"
 #include "sandbox/hostimg.h"
 #include "sandbox/msg.h"
 #include "sandbox/net.h"
@@ -43,11 +44,13 @@ struct runner {
 	char host_image[HOSTIMG_NAME_SIZE];
 	char tag[16];
 	char boot_id[40];
+	struct ground ground;
 	struct blocks blocks;
 	uint32_t features;
 	char missing[512];
 	uint64_t ram_bytes;
 	enum disk_way disk_way;
+	bool pids_by_user; /* see set_up_limits */
 
 	struct map boxes;            /* by id */
 	struct list waiting;         /* boxes that are being paused */

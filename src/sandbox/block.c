@@ -128,6 +128,13 @@ static int claim(const struct blocks *b, int dir, unsigned k, uint8_t *ret, stru
 
 /* ---- an instance's own ---- */
 
+void block_alone(struct blocks *b)
+{
+	*b = (struct blocks){ .n = BLOCK_MINE };
+	for (unsigned i = 0; i < BLOCK_MINE; i++)
+		b->map[i] = (uint8_t)i;
+}
+
 int block_open(struct blocks *b, const char *owner, struct err *e)
 {
 	autofd int dir = -EBADF, lock = -EBADF;
@@ -174,7 +181,7 @@ void block_release(struct blocks *b)
 	autofd int dir = -EBADF, lock = -EBADF;
 	char name[24];
 
-	if (open_dir(&dir, &lock, NULL) < 0)
+	if (b->owner == NULL || open_dir(&dir, &lock, NULL) < 0)
 		return;
 	while (b->n > 0) {
 		file_name(b->map[--b->n], name, sizeof(name));

@@ -17,10 +17,14 @@
 #define BLOCK_UIDS 65536u /* user ids per number */
 
 struct blocks {
-	const char *owner; /* the instance's state directory; the caller keeps it */
+	const char *owner; /* the instance's state directory; the caller keeps it. NULL: alone */
 	uint8_t map[BLOCK_MINE];
 	unsigned n;
 };
+
+/* All of them, for an instance that shares with nobody: no register is kept, there is nothing to
+ * grow or release. */
+void block_alone(struct blocks *b);
 
 /* Those it had before, and one at least. */
 int block_open(struct blocks *b, const char *owner, struct err *e);

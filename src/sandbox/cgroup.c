@@ -93,25 +93,101 @@ static void enable_v2(int dir_fd, unsigned mask)
 			(void)fsat_putf(dir_fd, "cgroup.subtree_control", "+%s", ctls[i].v2);
 }
 
+/* ---- where in a tree ---- */
+
+/* The cgroup of a process in this tree, from the tree's root: "/user.slice/...". */
+static bool path_of(pid_t pid, bool v2, unsigned mask, char *out, size_t size)
+{
+	char file[32], text[8192];
+	struct span rest;
+	ssize_t n;
+
+	(void)snprintf(file, sizeof(file), "/proc/%d/cgroup", (int)pid);
+	n = fsat_read(AT_FDCWD, file, text, sizeof(text));
+	rest = span_of(text, n > 0 ? (size_t)n : 0);
+	while (rest.p != NULL) {
+		struct span line = span_cut(&rest, '\n'), controllers;
+
+		(void)span_cut(&line, ':');
+		controllers = span_cut(&line, ':');
+		if (line.p == NULL ||
+		    (v2 ? controllers.len != 0 : (v1_controllers(controllers) & mask) == 0))
+			continue;
+		/* outside of what our cgroup namespace shows, we know no way */
+		return span_starts(line, "/") && !span_starts(line, "/..") &&
+		       span_copy(line, out, size);
+	}
+	return false;
+}
+
+static void cut_last(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash != NULL)
+		*slash = '\0';
+}
+
+static int open_if_ours(const char *path)
+{
+	autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || faccessat(fd, ".", W_OK, 0) < 0 || faccessat(fd, "cgroup.procs", W_OK, 0) < 0)
+		return -EACCES;
+	return TAKE_FD(fd);
+}
+
+/* The directory that the instance's goes into, and its path; -EACCES if there is none for us. The
+ * neighbour's parent is preferred to our own cgroup: what has processes of its own cannot pass on
+ * controllers (v2), and it stays when we are started elsewhere the next time. */
+static int open_base(const struct cgroups *c, const char *at, const char *name, bool v2,
+		     unsigned mask, char *path, size_t size)
+{
+	char own[256], last[80];
+	int fd, n;
+
+	if (c->near == 0) {
+		(void)snprintf(path, size, "%s", at);
+		fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		return fd >= 0 ? fd : -errno;
+	}
+	if (!path_of(c->near, v2, mask, own, sizeof(own)) || strcmp(own, "/") == 0)
+		return -EACCES;
+	n = snprintf(last, sizeof(last), "/%s", name);
+	cut_last(own);
+	/* a sandbox's: the directory is there already */
+	if (strlen(own) >= (size_t)n && strcmp(own + strlen(own) - (size_t)n, last) == 0)
+		cut_last(own);
+	(void)snprintf(path, size, "%s%s", at, own);
+	fd = open_if_ours(path);
+	if (fd >= 0 || !path_of(c->near, v2, mask, own, sizeof(own)))
+		return fd;
+	(void)snprintf(path, size, "%s%s", at, own);
+	return open_if_ours(path);
+}
+
 /* Take the tree at this mount into use. */
 static int add_tree(struct cgroups *c, const char *at, const char *name, bool v2, unsigned mask,
 		    struct err *e)
 {
 	struct cgroup_tree *t = &c->trees[c->n];
 	autofd int root = -EBADF;
+	char base[448];
 
 	if (c->n == CGROUP_MAX_TREES)
 		return 0;
-	root = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	root = open_base(c, at, name, v2, mask, base, sizeof(base));
+	if (root < 0 && c->near != 0)
+		return 0;
 	if (root < 0)
-		return err_sys(e, "open cgroup tree '%s'", at);
+		return err_code(e, root, "open cgroup tree '%s'", at);
 	if (v2) {
 		mask = v2_controllers(root);
 		enable_v2(root, mask);
 	}
 	t->fd = fsat_mkdir_open(root, name, 0755);
 	if (t->fd < 0)
-		return err_code(e, t->fd, "make cgroup '%s/%s'", at, name);
+		return err_code(e, t->fd, "make cgroup '%s/%s'", base, name);
 	if (v2) {
 		/* what the parent could not enable (it has processes of its own) is not there */
 		mask &= v2_controllers(t->fd);
@@ -121,7 +197,7 @@ static int add_tree(struct cgroups *c, const char *at, const char *name, bool v2
 	}
 	t->v2 = v2;
 	t->ctl = mask;
-	(void)snprintf(t->path, sizeof(t->path), "%s/%s", at, name);
+	(void)snprintf(t->path, sizeof(t->path), "%s/%s", base, name);
 	for (unsigned i = 0; i < CGROUP_N_CTL; i++)
 		if ((mask & 1u << i) != 0 && c->home[i] < 0)
 			c->home[i] = (int8_t)c->n;
@@ -186,8 +262,8 @@ static void find_disk(struct cgroups *c, int state_fd)
 	c->disk_minor = (unsigned)minor;
 }
 
-int cgroup_setup(struct cgroups *c, const char *mountinfo_path, const char *name, int state_fd,
-		 struct err *e)
+int cgroup_setup(struct cgroups *c, const char *mountinfo_path, const char *name, pid_t near,
+		 int state_fd, struct err *e)
 {
 	unsigned shown = 0;
 	FILE *f;
@@ -196,6 +272,7 @@ int cgroup_setup(struct cgroups *c, const char *mountinfo_path, const char *name
 	memset(c, 0, sizeof(*c));
 	memset(c->home, -1, sizeof(c->home));
 	c->unified = -1;
+	c->near = near;
 	f = fopen(mountinfo_path, "re");
 	if (f == NULL)
 		return err_sys(e, "read %s", mountinfo_path);

@@ -31,7 +31,7 @@ struct cgroup_tree {
 	int fd; /* the instance's directory */
 	bool v2;
 	unsigned ctl;   /* bit per enum cgroup_ctl that lives here */
-	char path[256]; /* of the instance's directory */
+	char path[512]; /* of the instance's directory */
 };
 
 struct cgroups {
@@ -43,12 +43,15 @@ struct cgroups {
 	unsigned disk_major,
 		disk_minor; /* of the disk that holds the state directory; 0:0 unknown */
 	struct pseudo_cgroups shown;
+	pid_t near; /* see cgroup_setup */
 };
 
 /* Find the trees (from mountinfo_path, normally "/proc/self/mountinfo") and make the instance's
- * directories, `name` below each tree's root. What is missing is no error: see cgroups_features. */
-int cgroup_setup(struct cgroups *c, const char *mountinfo_path, const char *name, int state_fd,
-		 struct err *e);
+ * directories, `name` below each tree's root. `near` other than 0: not there but beside the cgroup
+ * of that process (ourselves, or a sandbox of the instance), or else in it; a tree in which neither
+ * was given to us is not used. What is missing is no error: see cgroups_features. */
+int cgroup_setup(struct cgroups *c, const char *mountinfo_path, const char *name, pid_t near,
+		 int state_fd, struct err *e);
 void cgroup_teardown(struct cgroups *c); /* the instance's directories, if they are empty */
 uint32_t cgroup_features(const struct cgroups *c); /* MSG_CAN_* */
 

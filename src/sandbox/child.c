@@ -75,9 +75,10 @@ static int receive_mounts(const struct child_plan *plan, struct rootfs *fs, stru
 	return 0;
 }
 
-static int become_root(struct err *e)
+static int become_root(const struct child_plan *plan, struct err *e)
 {
-	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+	if ((plan->groups && setgroups(0, NULL) < 0) || setresgid(0, 0, 0) < 0 ||
+	    setresuid(0, 0, 0) < 0)
 		return err_sys(e, "become root of the sandbox");
 	return 0;
 }
@@ -136,7 +137,7 @@ static int make_root(const struct child_plan *plan, struct rootfs *fs, struct er
 		return err_sys(e, "open the new root");
 	r = read_only ? 0 : put_files(plan, root, e);
 	if (r == 0)
-		r = pseudo_mount(root, plan->shm_bytes, &plan->cgroups, e);
+		r = pseudo_mount(root, plan->shm_bytes, plan->tty_group, &plan->cgroups, e);
 	if (r == 0)
 		r = rootfs_mount_rest(fs, plan->m, root, e);
 	if (r == 0)
@@ -146,11 +147,12 @@ static int make_root(const struct child_plan *plan, struct rootfs *fs, struct er
 
 /* ---- last steps ---- */
 
-static int limit_resources(const struct msg_limits *l, struct err *e)
+static int limit_resources(const struct child_plan *plan, struct err *e)
 {
+	const struct msg_limits *l = &plan->m->limits;
 	/* 1, not 0: at 0 the kernel would still start the host's core dump program */
 	const struct rlimit core = { 1, 1 };
-	struct rlimit files;
+	struct rlimit files, processes;
 
 	if (setrlimit(RLIMIT_CORE, &core) < 0)
 		return err_sys(e, "limit core dumps");
@@ -166,6 +168,13 @@ static int limit_resources(const struct msg_limits *l, struct err *e)
 	}
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "limit open files");
+	if (plan->nproc == 0)
+		return 0;
+	if (getrlimit(RLIMIT_NPROC, &processes) < 0)
+		return err_sys(e, "read the limit of processes");
+	processes.rlim_cur = processes.rlim_max = MIN(processes.rlim_max, plan->nproc);
+	if (setrlimit(RLIMIT_NPROC, &processes) < 0)
+		return err_sys(e, "limit processes");
 	return 0;
 }
 
@@ -202,6 +211,10 @@ static int give_up_rights(const struct child_plan *plan, struct err *e)
 	int r;
 
 	r = caps_limit(KEPT_CAPS, e);
+	/* It must not be able to read what it executes, or it would be open to tracing. Exec gives
+	 * root back what it may have. */
+	if (r == 0)
+		r = caps_lower(CAPS_BIT(CAP_DAC_OVERRIDE), e);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -220,7 +233,7 @@ static int set_up(const struct child_plan *plan, struct err *e)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 	r = receive_mounts(plan, &fs, e);
 	if (r == 0)
-		r = become_root(e);
+		r = become_root(plan, e);
 	if (r < 0)
 		return r;
 	/* only now: the cgroup it is in becomes the root it sees */
@@ -236,7 +249,7 @@ static int set_up(const struct child_plan *plan, struct err *e)
 	(void)umask(0022);
 	r = make_root(plan, &fs, e);
 	if (r == 0)
-		r = limit_resources(&plan->m->limits, e);
+		r = limit_resources(plan, e);
 	if (r == 0)
 		r = open_streams(plan, e);
 	if (r == 0)

@@ -22,6 +22,9 @@ struct child_plan {
 	struct pseudo_cgroups cgroups;
 	const struct leaf_door *door;
 	uint64_t shm_bytes;
+	bool groups;    /* setgroups(2) works */
+	bool tty_group; /* there is a group 5 */
+	uint32_t nproc; /* processes, where they are counted by user; 0: no limit */
 	const char *resolv_conf;
 	char hosts[512];
 	int sock_fd;  /* to the runner */

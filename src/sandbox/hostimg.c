@@ -231,6 +231,14 @@ static int make_tops(int root_fd, struct err *e)
 	return 0;
 }
 
+/* EINVAL: where that user cannot be, nobody needs a home of his. */
+static int give_home(int root_fd, struct err *e)
+{
+	if (fchownat(root_fd, "home/sandbox", 1000, 1000, 0) < 0 && errno != EINVAL)
+		return err_sys(e, "give away home/sandbox");
+	return 0;
+}
+
 static int build(int root_fd, struct err *e)
 {
 	int r;
@@ -238,8 +246,7 @@ static int build(int root_fd, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(root_fd, dirs[i].path, dirs[i].mode) < 0)
 			return err_sys(e, "make %s", dirs[i].path);
-	if (mkdirat(root_fd, "home/sandbox", 0755) < 0 ||
-	    fchownat(root_fd, "home/sandbox", 1000, 1000, 0) < 0)
+	if (mkdirat(root_fd, "home/sandbox", 0755) < 0)
 		return err_sys(e, "make home/sandbox");
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		autofd int fd = openat(root_fd, files[i].path,
@@ -286,6 +293,9 @@ int hostimg_build(int dir_fd, char ret_name[HOSTIMG_NAME_SIZE], struct err *e)
 	root = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root >= 0) {
 		r = make_tops(root, e);
+		/* without root, users may have come into being since */
+		if (r == 0)
+			r = give_home(root, e);
 	} else {
 		(void)snprintf(temp, sizeof(temp), "%s.new", name);
 		r = fsat_remove_tree(dir_fd, temp, NULL);
@@ -295,6 +305,8 @@ int hostimg_build(int dir_fd, char ret_name[HOSTIMG_NAME_SIZE], struct err *e)
 		r = root < 0 ? err_code(e, root, "make the host image") : build(root, e);
 		if (r == 0)
 			r = make_tops(root, e);
+		if (r == 0)
+			r = give_home(root, e);
 		if (r == 0 && renameat(dir_fd, temp, dir_fd, name) < 0)
 			r = err_sys(e, "name the host image");
 	}

@@ -101,15 +101,44 @@ static int strip_mounts(const struct state *s, struct err *e)
 
 /* ---- the parts ---- */
 
-static int make_dev(struct err *e)
+static const struct device {
+	const char *path;
+	unsigned major, minor;
+} devices[] = {
+	{ "dev/null", 1, 3 },   { "dev/zero", 1, 5 },    { "dev/full", 1, 7 },
+	{ "dev/random", 1, 8 }, { "dev/urandom", 1, 9 }, { "dev/tty", 5, 0 },
+};
+
+static int make_node(const struct device *d, struct err *e)
 {
-	static const struct {
-		const char *path;
-		unsigned major, minor;
-	} nodes[] = {
-		{ "dev/null", 1, 3 },   { "dev/zero", 1, 5 },    { "dev/full", 1, 7 },
-		{ "dev/random", 1, 8 }, { "dev/urandom", 1, 9 }, { "dev/tty", 5, 0 },
-	};
+	if (mknod(d->path, S_IFCHR | 0666, makedev(d->major, d->minor)) < 0 ||
+	    chmod(d->path, 0666) < 0)
+		return err_sys(e, "make %s", d->path);
+	return 0;
+}
+
+/* The host's, if it is what it should be. */
+static int bind_node(const struct device *d, struct err *e)
+{
+	autofd int place = -EBADF, fd = -EBADF;
+	struct stat st;
+	char from[16];
+	int r;
+
+	(void)snprintf(from, sizeof(from), "/%s", d->path);
+	place = open(d->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (place < 0)
+		return err_sys(e, "make %s", d->path);
+	r = mnt_clone(AT_FDCWD, from, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, -1, &fd, e);
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(d->major, d->minor))
+		return err_set(e, ENODEV, "%s of this host is not that device", from);
+	return mnt_attach_at(fd, AT_FDCWD, d->path, e);
+}
+
+static int make_dev(bool nodes, struct err *e)
+{
 	static const struct {
 		const char *path, *to;
 	} links[] = {
@@ -122,11 +151,12 @@ static int make_dev(struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
 			return err_sys(e, "make %s", dirs[i]);
-	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
-		if (mknod(nodes[i].path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) <
-			    0 ||
-		    chmod(nodes[i].path, 0666) < 0)
-			return err_sys(e, "make %s", nodes[i].path);
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+		int r = nodes ? make_node(&devices[i], e) : bind_node(&devices[i], e);
+
+		if (r < 0)
+			return r;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(links); i++)
 		if (symlink(links[i].to, links[i].path) < 0)
 			return err_sys(e, "make %s", links[i].path);
@@ -264,7 +294,7 @@ int kit_enter(struct err *e)
 	return 0;
 }
 
-int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, struct err *e)
+int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, bool nodes, struct err *e)
 {
 	static const struct mnt_opt opts[] = { { "mode", "0755" }, { "size", "4m" }, { 0 } };
 	autofd int fd = -EBADF;
@@ -283,7 +313,7 @@ int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, struct err
 		return err_sys(e, "enter the kit");
 	r = make_places(e);
 	if (r == 0)
-		r = make_dev(e);
+		r = make_dev(nodes, e);
 	if (r == 0)
 		r = make_sys(cg, e);
 	return r;

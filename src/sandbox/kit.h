@@ -17,6 +17,8 @@
 #ifndef OSB_SANDBOX_KIT_H
 #define OSB_SANDBOX_KIT_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "sandbox/msg.h"
 #include "sandbox/pseudo.h"
@@ -28,6 +30,8 @@
  * descriptor is opened that mounts will be cloned from: the kernel clones only what is in the
  * caller's namespace. */
 int kit_enter(struct err *e);
-int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, struct err *e);
+
+/* nodes: device nodes can be made; otherwise those of the host are bound in their places. */
+int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, bool nodes, struct err *e);
 
 #endif

@@ -176,7 +176,7 @@ static int settle(const struct net *n, int *ret_rtnl, struct err *e)
 		r = rtnl_set_up(rtnl, 1, e);
 	if (r < 0)
 		return r;
-	(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+	(void)fsat_putf(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 %u", n->last_gid);
 	(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
 	if (!n->ipv6)
 		(void)fsat_put(AT_FDCWD, "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");

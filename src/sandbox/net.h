@@ -37,6 +37,7 @@ struct net {
 	bool wired;            /* network can be had at all */
 	bool ipv6;
 	uint32_t mtu;
+	uint32_t last_gid; /* groups up to this one may ping */
 
 	int host_ns_fd, rtnl_fd;
 	unsigned want; /* of each kind to keep ready */

@@ -41,11 +41,15 @@ static int mounted_dir(int root_fd, const char *name)
 
 /* ---- /dev ---- */
 
-static int mount_dev(int root_fd, uint64_t shm_bytes, struct err *e)
+static int mount_dev(int root_fd, uint64_t shm_bytes, bool tty_group, struct err *e)
 {
-	static const struct mnt_opt pts_opts[] = {
-		{ "newinstance", NULL }, { "mode", "0620" }, { "ptmxmode", "0666" },
-		{ "gid", "5" },          { "max", "1024" },  { 0 },
+	const struct mnt_opt pts_opts[] = {
+		{ "newinstance", NULL },
+		{ "mode", "0620" },
+		{ "ptmxmode", "0666" },
+		{ "max", "1024" },
+		{ tty_group ? "gid" : NULL, "5" },
+		{ 0 },
 	};
 	char size[32];
 	const struct mnt_opt shm_opts[] = { { "mode", "1777" }, { "size", size }, { 0 } };
@@ -55,7 +59,8 @@ static int mount_dev(int root_fd, uint64_t shm_bytes, struct err *e)
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)shm_bytes);
 	r = top_dir(root_fd, "dev", &at, e);
 	if (r == 0)
-		r = mnt_clone(AT_FDCWD, "dev", 0,
+		/* with the nodes, where they are mounts of their own */
+		r = mnt_clone(AT_FDCWD, "dev", AT_RECURSIVE,
 			      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, -1, &dev,
 			      e);
 	if (r == 0)
@@ -192,13 +197,14 @@ static int mount_sys(int root_fd, const struct pseudo_cgroups *cg, struct err *e
 	return mount_cgroups(top, cg, e);
 }
 
-int pseudo_mount(int root_fd, uint64_t shm_bytes, const struct pseudo_cgroups *cg, struct err *e)
+int pseudo_mount(int root_fd, uint64_t shm_bytes, bool tty_group, const struct pseudo_cgroups *cg,
+		 struct err *e)
 {
 	int r;
 
 	r = mount_proc(root_fd, e);
 	if (r == 0)
-		r = mount_dev(root_fd, shm_bytes, e);
+		r = mount_dev(root_fd, shm_bytes, tty_group, e);
 	if (r == 0)
 		r = mount_sys(root_fd, cg, e);
 	return r;

@@ -14,6 +14,8 @@ struct pseudo_cgroups {
 	const char *v1[4]; /* else these controllers, NULL at the end */
 };
 
-int pseudo_mount(int root_fd, uint64_t shm_bytes, const struct pseudo_cgroups *cg, struct err *e);
+/* tty_group: there is a group 5 in here, which terminals are to belong to. */
+int pseudo_mount(int root_fd, uint64_t shm_bytes, bool tty_group, const struct pseudo_cgroups *cg,
+		 struct err *e);
 
 #endif

@@ -76,6 +76,35 @@ int rootfs_open(struct rootfs *r, const struct state *s, const struct msg_create
 	return q;
 }
 
+int rootfs_probe(const struct state *s, struct err *e)
+{
+	static const char name[] = "probe";
+	autofd int dir = -EBADF;
+	char options[128];
+	int r;
+
+	r = fsat_remove_tree(s->trash_fd, name, NULL);
+	if (r < 0)
+		return err_code(e, r, "remove '%s/trash/%s'", s->path, name);
+	dir = fsat_mkdir_open(s->trash_fd, name, 0700);
+	if (dir < 0 || mkdirat(dir, "up", 0755) < 0 || mkdirat(dir, "work", 0700) < 0)
+		return err_sys(e, "make '%s/trash/%s'", s->path, name);
+	(void)snprintf(options, sizeof(options),
+		       "userxattr,volatile,upperdir=/proc/self/fd/%d/up,"
+		       "workdir=/proc/self/fd/%d/work,lowerdir=none",
+		       dir, dir);
+	r = mount("overlay", "r", "overlay", MS_NODEV | MS_NOSUID, options);
+	r = r < 0 ? err_sys(e,
+			    "no overlay can be mounted on '%s' without root (it takes Linux 5.11 "
+			    "and a file system with user xattrs)",
+			    s->path)
+		  : 0;
+	if (r == 0)
+		(void)umount2("r", MNT_DETACH);
+	(void)fsat_remove_tree(s->trash_fd, name, NULL);
+	return r;
+}
+
 /* ---- in the child ---- */
 
 int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err *e)
@@ -113,6 +142,7 @@ int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err 
 
 static int bind_host(int root_fd, const char *name, struct err *e)
 {
+	const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
 	autofd int fd = -EBADF, at = -EBADF;
 	char from[16];
 	int r;
@@ -121,8 +151,10 @@ static int bind_host(int root_fd, const char *name, struct err *e)
 	at = fsat_open_beneath(root_fd, name, O_PATH | O_DIRECTORY, 0);
 	if (at < 0)
 		return err_code(e, at, "open /%s of the host image", name);
-	r = mnt_clone(AT_FDCWD, from, 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
-		      -1, &fd, e);
+	r = mnt_clone(AT_FDCWD, from, 0, attrs, -1, &fd, e);
+	/* there are mounts below, which the kernel lets nobody but the host's root take apart */
+	if (r == -EINVAL)
+		r = mnt_clone(AT_FDCWD, from, AT_RECURSIVE, attrs, -1, &fd, e);
 	return r < 0 ? r : mnt_attach(fd, at, e);
 }
 

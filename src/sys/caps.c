@@ -38,6 +38,20 @@ int caps_limit(uint64_t keep, struct err *e)
 	return 0;
 }
 
+int caps_lower(uint64_t caps, struct err *e)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return err_sys(e, "read capabilities");
+	for (unsigned i = 0; i < 2; i++)
+		data[i].effective &= ~(uint32_t)(caps >> (32 * i));
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_sys(e, "set capabilities");
+	return 0;
+}
+
 int caps_effective(uint64_t *ret)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };

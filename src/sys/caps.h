@@ -13,6 +13,9 @@
  * empty. What is not in the permitted set now is not gained. */
 int caps_limit(uint64_t keep, struct err *e);
 
+/* Out of the effective set; still permitted. */
+int caps_lower(uint64_t caps, struct err *e);
+
 /* The effective set, for telling what this process can do. */
 int caps_effective(uint64_t *ret);
 

@@ -75,7 +75,7 @@ static int make_tree(void **state)
 		       root);
 	put("mountinfo", line);
 	(void)snprintf(path, sizeof(path), "%s/mountinfo", root);
-	assert_int_equal(cgroup_setup(&cg, path, "inst", root_fd, NULL), 0);
+	assert_int_equal(cgroup_setup(&cg, path, "inst", 0, root_fd, NULL), 0);
 	cg.disk_major = 8;
 	cg.disk_minor = 16;
 	return 0;
