@@ -60,13 +60,21 @@ IN_CHILD static int place_fds(const struct proc_spec *spec, int null_fd)
 
 IN_CHILD static int take_ids(const struct user_ids *ids)
 {
-	bool root = syscall(SYS_geteuid) == 0;
+	bool root = syscall(SYS_geteuid) == 0, groups = true;
 
 	/* without privileges one can still ask to be oneself */
 	if ((root || ids->n_groups > 0) && syscall(SYS_setgroups, ids->n_groups, ids->groups) < 0)
+		groups = false;
+	/* The kernel closes setgroups(2) where an ordinary user has made the sandbox. There root
+	 * has the groups it was born with, and others, if there are any, would have them too. */
+	if (!groups && (!root || errno != EPERM))
 		return -1;
 	if (syscall(SYS_setresgid, ids->gid, ids->gid, ids->gid) < 0)
 		return -1;
+	if (!groups && ids->uid != 0) {
+		errno = EPERM;
+		return -1;
+	}
 	return (int)syscall(SYS_setresuid, ids->uid, ids->uid, ids->uid);
 }
 
@@ -284,6 +292,9 @@ int spawn_failed(struct err *e, uint32_t stage, int error)
 		[SPAWN_EXEC] = "exec",
 	};
 
+	/* said of a user id that is not in the map of this user namespace */
+	if (stage == SPAWN_USER && error == EINVAL)
+		return err_set(e, error, "change user and groups: this sandbox has no such id");
 	return err_code(e, error, "%s", stage < ARRAY_LEN(words) ? words[stage] : "start");
 }
 

@@ -98,7 +98,11 @@ static int write_maps(pid_t pid, const struct ground_ids *ids, struct err *e)
 		int q;
 
 		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, maps[i].file);
-		q = fsat_putf(AT_FDCWD, path, "0 %u %u", maps[i].first, maps[i].count);
+		if (ids->apart && maps[i].count > 1)
+			q = fsat_putf(AT_FDCWD, path, "0 %u 1\n1 %u %u", maps[i].first,
+				      maps[i].first + 1, maps[i].count - 1);
+		else
+			q = fsat_putf(AT_FDCWD, path, "0 %u %u", maps[i].first, maps[i].count);
 		if (q < 0)
 			return err_code(e, q, "write %s", maps[i].file);
 	}

@@ -24,8 +24,8 @@
 struct ground_ids ground_ids(const struct ground *g, uint32_t base)
 {
 	if ((g->can & GROUND_RANGES) != 0)
-		return (struct ground_ids){ base, BLOCK_UIDS, base, BLOCK_UIDS };
-	return (struct ground_ids){ 0, g->uids, 0, g->gids };
+		return (struct ground_ids){ base, BLOCK_UIDS, base, BLOCK_UIDS, false };
+	return (struct ground_ids){ 0, g->uids, 0, g->gids, true };
 }
 
 uint32_t ground_root_uid(const struct ground *g, uint32_t base)

@@ -10,6 +10,7 @@
 #ifndef OSB_SANDBOX_GROUND_H
 #define OSB_SANDBOX_GROUND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -36,6 +37,8 @@ struct ground {
 struct ground_ids {
 	uint32_t first_uid, uids;
 	uint32_t first_gid, gids;
+	bool apart; /* the first of each by itself, as it is in our own map: no line of a map may
+		     * stretch over two of its parent's */
 };
 
 /* Find out, and enter the namespace if there has to be one. Before anything is opened that mounts

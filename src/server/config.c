@@ -247,7 +247,7 @@ int config_load(struct config *c, const char *path, struct err *e)
 
 static int default_state_dir(struct config *c, struct err *e)
 {
-	const char *home = getenv("HOME");
+	const char *home = getenv("HOME"), *xdg = getenv("XDG_STATE_HOME");
 
 	if (c->state_dir[0] != '\0') {
 		char clean[4096], cwd[4096];
@@ -259,6 +259,8 @@ static int default_state_dir(struct config *c, struct err *e)
 		c->state_dir = arena_strdup(&c->arena, clean);
 	} else if (geteuid() == 0) {
 		c->state_dir = "/var/lib/opensandbox";
+	} else if (xdg != NULL && xdg[0] == '/') {
+		c->state_dir = arena_printf(&c->arena, "%s/opensandbox", xdg);
 	} else if (home != NULL && home[0] == '/') {
 		c->state_dir = arena_printf(&c->arena, "%s/.opensandbox", home);
 	} else {
@@ -294,6 +296,7 @@ int config_finish(struct config *c, struct err *e)
 		{ "runtime.default_disk", c->default_disk },
 		{ "storage.volume_default_size", c->volume_default_size },
 	};
+	static const char *const unheld[] = { "refuse", "ignore", NULL };
 	uint64_t bytes;
 	int r;
 
@@ -316,6 +319,8 @@ int config_finish(struct config *c, struct err *e)
 			return err_wrap(e, "%s", sizes[i].key);
 	}
 	r = check_word("network.enabled", c->network, networks, e);
+	if (r >= 0)
+		r = check_word("runtime.unheld_limits", c->unheld_limits, unheld, e);
 	if (r >= 0)
 		r = check_word("log.format", c->log_format, formats, e);
 	if (r >= 0)

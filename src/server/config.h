@@ -56,6 +56,7 @@ struct config {
 	int64_t default_pids;
 	const char *default_disk;
 	const char *volume_default_size;
+	const char *unheld_limits;
 
 	const char *network;
 	struct config_list dns;

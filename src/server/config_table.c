@@ -44,8 +44,8 @@ const struct config_option config_options[] = {
 	  "`opensandbox`, the number 61000 is taken; `root` stays root." },
 
 	{ "store.state_dir", CONFIG_STRING, AT(state_dir), "", 0, 0,
-	  "Everything that survives a restart lies below. Empty: `/var/lib/opensandbox` for root, "
-	  "`~/.opensandbox` for others." },
+	  "Everything that survives a restart lies below. Empty: `/var/lib/opensandbox` for root; for "
+	  "others `$XDG_STATE_HOME/opensandbox`, or `~/.opensandbox` where that is not set." },
 	{ "store.path", CONFIG_STRING, AT(store_path), "", 0, 0,
 	  "The SQLite file. Empty: `server/server.db` in the state directory." },
 	{ "store.retention_seconds", CONFIG_INTEGER, AT(retention_s), "3600", 0, 2592000,
@@ -73,6 +73,9 @@ const struct config_option config_options[] = {
 	{ "runtime.default_disk", CONFIG_STRING, AT(default_disk), "", 0, 0,
 	  "Size of what a sandbox may write when the request sets no `disk`, such as `10Gi`. "
 	  "Empty: no limit." },
+	{ "runtime.unheld_limits", CONFIG_STRING, AT(unheld_limits), "refuse", 0, 0,
+	  "A limit that this host cannot hold, as without root or without cgroups: `refuse` the "
+	  "create, or `ignore` the limit. Clients ask for `cpu` and `memory` by default." },
 
 	{ "network.enabled", CONFIG_STRING, AT(network), "auto", 0, 0,
 	  "`on`: every sandbox gets a network, or its create fails. `off`: none does. `auto`: if "

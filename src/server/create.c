@@ -365,6 +365,16 @@ static void refuse(struct manager *m, struct creation *c, enum error error, cons
 	io_defer_add(m->loop, &c->turn);
 }
 
+/* The operator wanted it so; whoever looks at the sandbox is told. */
+static void note_unheld(struct creation *c)
+{
+	char line[128];
+
+	(void)snprintf(line, sizeof(line), "not held on this host: %s", c->unheld);
+	manager_event(c->sb, "limits", line);
+	log_warn("limits are not held", { "id", c->sb->rec.id }, { "limits", c->unheld });
+}
+
 void creation_start(struct manager *m, struct creation *c, struct waiter *w,
 		    struct creation **handle)
 {
@@ -407,6 +417,8 @@ void creation_start(struct manager *m, struct creation *c, struct waiter *w,
 	enter(c, CREATION_STORE);
 	records_insert(m->store, &c->sb->rec, on_pending_recorded, c);
 	manager_event(c->sb, "state", "Pending: asked for");
+	if (c->unheld[0] != '\0')
+		note_unheld(c);
 }
 
 void creation_abandon(struct creation *c)

@@ -35,6 +35,7 @@ struct creation {
 	json_t *entrypoint; /* array of strings */
 	int64_t timeout_s;  /* 0: never */
 	bool secure_access;
+	char unheld[96]; /* limits that are not held: "cpu, memory", or "" */
 	struct claim {
 		const char *name;
 		bool create, ephemeral;

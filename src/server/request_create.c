@@ -139,8 +139,7 @@ static const struct {
 	{ "io.write", LIMIT_BYTES, offsetof(struct driver_limits, io_write_bps), DRIVER_CAN_IO },
 };
 
-static bool read_limit(const struct manager *m, const char *key, const char *text,
-		       struct creation *c, struct refusal *rf)
+static bool read_limit(const char *key, const char *text, struct creation *c, struct refusal *rf)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		char *field = (char *)&c->spec.limits + limits[i].offset;
@@ -162,13 +161,49 @@ static bool read_limit(const struct manager *m, const char *key, const char *tex
 		}
 		if (r < 0)
 			return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%s: %s", key, e.msg);
-		if (limits[i].feature != 0 && m->was_up && (m->features & limits[i].feature) == 0)
-			return refuse(rf, E_INVALID_LIMIT,
-				      "resourceLimits.%s: this host cannot hold such a limit", key);
 		return true;
 	}
 	return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%.40s: there is no such limit here",
 		      key);
+}
+
+static bool is_set(const struct driver_limits *l, size_t i)
+{
+	const char *field = (const char *)l + limits[i].offset;
+
+	return limits[i].kind == LIMIT_BYTES ? *(const uint64_t *)(const void *)field != 0
+					     : *(const uint32_t *)(const void *)field != 0;
+}
+
+static void clear(struct driver_limits *l, size_t i)
+{
+	memset((char *)l + limits[i].offset, 0,
+	       limits[i].kind == LIMIT_BYTES ? sizeof(uint64_t) : sizeof(uint32_t));
+}
+
+/* What this host cannot hold is refused; or, if the operator says so, left out and noted. */
+static bool check_held(const struct manager *m, struct creation *c, struct refusal *rf)
+{
+	bool ignore = strcmp(m->config->unheld_limits, "ignore") == 0;
+
+	if (!m->was_up) /* then the runtime has the word */
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		size_t len = strlen(c->unheld);
+
+		if (limits[i].feature == 0 || (m->features & limits[i].feature) != 0 ||
+		    !is_set(&c->spec.limits, i))
+			continue;
+		if (!ignore)
+			return refuse(rf, E_INVALID_LIMIT,
+				      "resourceLimits.%s: this host cannot hold such a limit (see "
+				      "runtime.unheld_limits)",
+				      limits[i].name);
+		clear(&c->spec.limits, i);
+		(void)snprintf(c->unheld + len, sizeof(c->unheld) - len, "%s%s",
+			       len > 0 ? ", " : "", limits[i].name);
+	}
+	return true;
 }
 
 static bool read_limits(const struct manager *m, const json_t *body, struct creation *c,
@@ -190,8 +225,10 @@ static bool read_limits(const struct manager *m, const json_t *body, struct crea
 		(void)quantity_bytes(span_str(m->config->default_disk), &c->spec.limits.disk_bytes,
 				     NULL);
 	json_object_foreach (map, key, v)
-		if (!read_limit(m, key, json_string_value(v), c, rf))
+		if (!read_limit(key, json_string_value(v), c, rf))
 			return false;
+	if (!check_held(m, c, rf))
+		return false;
 	c->rec.limits = encode(c, map);
 	return c->rec.limits != NULL || out_of_memory(rf);
 }
@@ -279,6 +316,16 @@ static bool read_unenforced(const json_t *body, struct creation *c, struct refus
 	return true;
 }
 
+/* Told before anything is made; the runner would refuse it too. */
+static bool check_network(const struct manager *m, struct refusal *rf)
+{
+	if (!m->was_up || (m->features & DRIVER_CAN_NETWORK) != 0 ||
+	    strcmp(m->config->network, "on") != 0)
+		return true;
+	return refuse(rf, E_UNSUPPORTED_API,
+		      "network.enabled is \"on\", and this host can give sandboxes none");
+}
+
 static bool read_source(const struct manager *m, const json_t *body, struct creation *c,
 			struct refusal *rf)
 {
@@ -331,7 +378,7 @@ bool request_create(const struct manager *m, const json_t *body, struct creation
 	return read_extensions(body, c, rf) && read_source(m, body, c, rf) &&
 	       read_limits(m, body, c, rf) && read_env(body, c, rf) && read_metadata(body, c, rf) &&
 	       read_platform(body, c, rf) && read_timeout(m, body, c, rf) &&
-	       read_unenforced(body, c, rf) &&
+	       read_unenforced(body, c, rf) && check_network(m, rf) &&
 	       request_array(body, "body", "volumes", &volumes, rf) &&
 	       (volumes == NULL || request_volumes(m->config, volumes, c, rf));
 }

@@ -80,7 +80,8 @@ int rights_prepare(const struct rights *r, const char *state_dir, struct err *e)
 	struct stat st;
 	int q;
 
-	if (mkdir(state_dir, 0755) < 0 && errno != EEXIST)
+	/* of a user who shares it with no other, it is nobody else's to look at */
+	if (mkdir(state_dir, r->drop || r->uid == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "make '%s'", state_dir);
 	state_fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (state_fd < 0 || fstat(state_fd, &st) < 0)

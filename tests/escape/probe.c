@@ -34,6 +34,18 @@ int cannot_open(const char *path, int flags)
 	return r;
 }
 
+int cannot_read(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY), r;
+	char what[600], byte;
+
+	snprintf(what, sizeof(what), "read %s", path);
+	r = refused(what, fd < 0 || read(fd, &byte, 1) < 0 ? -1 : 0);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
 /* ---- plain helpers for images without a shell ---- */
 
 static int do_cat(char **argv)

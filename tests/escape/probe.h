@@ -10,6 +10,9 @@ int refused(const char *what, long r);
 /* Opening must fail. */
 int cannot_open(const char *path, int flags);
 
+/* The same for a file that its owner may open, and read only if he may trace the process. */
+int cannot_read(const char *path);
+
 struct attempt {
 	const char *name;
 	int (*fn)(char **argv);

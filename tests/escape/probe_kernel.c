@@ -167,8 +167,8 @@ static int e29(char **argv)
 	bad |= cannot_open("/proc/1/fd/3", O_RDWR);
 	bad |= cannot_open("/proc/1/fd/4", O_RDONLY);
 	bad |= cannot_open("/proc/1/environ", O_RDONLY);
-	bad |= cannot_open("/proc/1/stack", O_RDONLY);
-	bad |= cannot_open("/proc/1/syscall", O_RDONLY);
+	bad |= cannot_read("/proc/1/stack");
+	bad |= cannot_read("/proc/1/syscall");
 	return bad;
 }
 

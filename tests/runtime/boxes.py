@@ -25,8 +25,8 @@ FROM_STORE, FROM_HOST = 1, 2
 WITH_NETWORK, WITH_LOG, READONLY = 1, 2, 4
 RUNNING, PAUSED, DEAD = 1, 2, 3
 EXITED, OOM = 1, 2
-CAN_NETWORK, CAN_IPV6, CAN_MEMORY, CAN_CPU, CAN_PIDS, CAN_IO, CAN_DISK, CAN_PAUSE, CAN_SWAP = (
-    1 << i for i in range(9))
+CAN_NETWORK, CAN_IPV6, CAN_MEMORY, CAN_CPU, CAN_PIDS, CAN_IO, CAN_DISK, CAN_PAUSE, CAN_SWAP, ROOTLESS = (
+    1 << i for i in range(10))
 
 
 def fields(*names):
@@ -146,8 +146,11 @@ class Runner:
         self.sock = self.process = None
         self.start()
 
+    def pair(self):
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
     def start(self):
-        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock, theirs = self.pair()
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         level = ["--log-level", os.environ.get("OSB_LOG", "error")]
         self.process = subprocess.Popen(
