@@ -79,8 +79,8 @@ class Home:
 
     def server(self, *options, **more):
         return Server("--config", "/dev/null", *options, path=os.path.join(self.bin, "opensandbox-server"),
-                      state=self.state, env={"HOME": self.home}, user=UID, group=UID, extra_groups=[], cwd="/",
-                      **more)
+                      state=self.state, env={"HOME": self.home}, cwd="/",
+                      **{"user": UID, "group": UID, "extra_groups": [], **more})
 
     def runner(self, *options, prefix=()):
         return UserRunner(*options, state=self.state, prefix=[*prefix, *DROP])
@@ -191,6 +191,55 @@ def a_sandbox_through_the_api():
             assert server.delete(box).status == 204
             home.is_empty()
         home.check()
+
+
+@case
+def images_and_volumes_of_the_users():
+    with Home() as home:
+        tree, shared = os.path.join(home.top, "tree"), os.path.join(home.home, "shared")
+        os.makedirs(os.path.join(tree, "etc"))
+        os.makedirs(shared)
+        os.chown(shared, UID, UID)
+        shutil.copy(os.path.join(BUILD, "execd"), os.path.join(tree, "program"))  # it is static, and stays
+        with open(os.path.join(tree, "etc", "passwd"), "w", encoding="ascii") as f:
+            f.write("root:x:0:0::/:/program\n")
+        os.chown(os.path.join(tree, "etc", "passwd"), 33, 33)  # the user cannot give files away: it becomes root's
+        tarball = os.path.join(home.top, "image.tar")
+        subprocess.run(["tar", "-C", tree, "-cf", tarball, "."], check=True)
+        subprocess.run([*DROP, os.path.join(home.bin, "opensandbox-server"), "image", "import", "small", tarball,
+                        "--config", "/dev/null", "--state-dir", home.state], cwd="/", check=True, timeout=60)
+        with home.server("--set", f"storage.allowed_host_paths={shared}") as server:
+            volumes = [{"name": "v", "pvc": {"claimName": "kept"}, "mountPath": "/v"},
+                       {"name": "h", "host": {"path": shared}, "mountPath": "/h"}]
+            first = server.make(resourceLimits={}, volumes=volumes)
+            assert server.run(first, "echo one > /v/f; echo two > /h/f; stat -c %u /v/f /h/f") == "0\n0"
+            assert os.stat(os.path.join(shared, "f")).st_uid == UID
+            assert server.run(server.make(resourceLimits={}, volumes=volumes), "cat /v/f /h/f") == "one\ntwo"
+            small = server.make(resourceLimits={}, image={"uri": "small"}, entrypoint=["/program", "--port", "9000"])
+            a = server.execd(small, "GET", "/files/info?path=/etc/passwd")
+            assert a.status == 200 and a.json["/etc/passwd"]["owner"] == "root", a.body
+            refusal = server.create(resourceLimits={}, volumes=[
+                {"name": "h", "host": {"path": home.state}, "mountPath": "/h"}])
+            is_error(refusal, 400, "VOLUME::HOST_PATH_NOT_ALLOWED")
+        shutil.rmtree(shared)
+        home.check()
+
+
+@case
+def groups_of_the_user_stay_his():
+    """Where the kernel lets nobody leave groups, sandboxes are in them, and there is nothing that they open."""
+    with Home() as home:
+        path = os.path.join(home.home, "groups")
+        with open(path, "w", encoding="ascii") as f:
+            f.write(home.secret)
+        os.chown(path, 0, 54321)
+        os.chmod(path, 0o640)
+        with home.server(extra_groups=[54321]) as server:
+            box = server.make(resourceLimits={})
+            out = server.run(box, f"id -G; cat {path} 2>&1; true")
+            assert "No such file" in out and "54321" not in out, out
+            assert home.secret not in out
+        os.unlink(path)
 
 
 @case
@@ -395,10 +444,29 @@ class Delegated:
         script = "".join(f"echo $$ > {given}/start/cgroup.procs && " for given in self.made) + 'exec "$@"'
         return ["sh", "-c", script, "sh"]
 
-    def __exit__(self, *_):
+    @staticmethod
+    def take_down(given):
+        """By force, after a failure."""
+        for base, _, files in os.walk(given, topdown=False):
+            for name, word in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+                if name in files:
+                    with open(os.path.join(base, name), "w", encoding="ascii") as f:
+                        f.write(word)
+            procs = os.path.join(base, "cgroup.procs")
+            for pid in open(procs, encoding="ascii").read().split():
+                os.kill(int(pid), signal.SIGKILL)
+            until(lambda procs=procs: not open(procs, encoding="ascii").read(), "what was killed to end")
+            os.rmdir(base)
+
+    def __exit__(self, kind, *_):
         for given in self.made:
-            until(lambda given=given: not open(os.path.join(given, "start", "cgroup.procs")).read(), "it to be empty")
-            os.rmdir(os.path.join(given, "start"))
+            if kind is not None:
+                self.take_down(given)
+                continue
+            start = os.path.join(given, "start")
+            until(lambda start=start: not open(os.path.join(start, "cgroup.procs"), encoding="ascii").read(),
+                  "the runner to be gone")
+            os.rmdir(start)
             os.rmdir(given)  # fails if the runner has left something
 
 
@@ -489,8 +557,8 @@ def the_users_own_is_out_of_reach():
                 out = server.run(box, "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'; cat /proc/[0-9]*/cmdline")
                 home.check(out)
                 # PID 1, although its user owns the program it runs
-                for what in ("cat /proc/1/environ", "cat /proc/1/exe", "readlink /proc/1/fd/3", "cat /proc/1/fd/4", "cat /proc/1/maps",
-                             "chmod 0 /proc/1/exe", "readlink /proc/1/cwd"):
+                for what in ("cat /proc/1/environ", "cat /proc/1/exe", "readlink /proc/1/fd/3", "cat /proc/1/fd/4",
+                             "cat /proc/1/maps", "chmod 0 /proc/1/exe", "readlink /proc/1/cwd"):
                     out = server.run(box, f"{what} 2>&1; true")
                     assert "denied" in out or out == "", (what, out[:200])
                 # what tells about the host is covered, and settings are not for changing
