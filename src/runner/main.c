@@ -300,9 +300,8 @@ static void set_up_rootless(struct runner *r)
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if ((r->ground.can & wanted[i].can) == 0)
 			lacks(r, wanted[i].words);
-	if (r->ground.uids == 1)
-		lacks(r,
-		      "users but root: no newuidmap, or no range in /etc/subuid and /etc/subgid");
+	if (r->ground.uids == 1 || r->ground.gids == 1)
+		lacks(r, "users other than root: newuidmap gave no ids (see /etc/subuid, subgid)");
 }
 
 static int open_blocks(struct runner *r, struct err *e)

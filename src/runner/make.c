@@ -205,7 +205,7 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 	const struct ground_ids ids = ground_ids(&r->ground, block_uid_base(&r->blocks, made->row));
 	struct leaf_door door = { .into_fd = -EBADF };
 	struct msg_limits by_cgroups = m->limits;
-	autofd int upper = -EBADF, listener = -EBADF;
+	autofd int upper = -EBADF, listener = -EBADF, program = -EBADF;
 	enum disk_way way = r->disk_way;
 	int q, pair[2];
 	pid_t pid;
@@ -218,6 +218,8 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 		made->rec.flags |= way == DISK_IMAGE ? TABLE_DISK_IMAGE : TABLE_DISK_QUOTA;
 	if (q == 0)
 		q = make_listener(r, m->id, &listener, e);
+	if (q == 0 && (r->ground.can & GROUND_RANGES) == 0)
+		q = program_open(&r->program, fds[0], &program, e);
 	if (q == 0)
 		q = leaf_make(&r->cgroups, m->id, &by_cgroups, &door, e);
 	if (q == 0)
@@ -243,7 +245,7 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 			.nproc = r->pids_by_user ? m->limits.pids : 0,
 			.resolv_conf = made->slot.index != NET_NO_ADDR ? r->net.resolv_conf : "",
 			.sock_fd = theirs,
-			.execd_fd = fds[0],
+			.execd_fd = program >= 0 ? program : fds[0],
 			.listen_fd = listener,
 			.spec_fd = fds[1],
 			.log_fd = fds[2],

@@ -27,6 +27,7 @@
 #include "sandbox/msg.h"
 #include "sandbox/net.h"
 #include "sandbox/nft.h"
+#include "sandbox/program.h"
 #include "sandbox/seccomp.h"
 #include "sandbox/state.h"
 #include "sandbox/table.h"
@@ -41,6 +42,7 @@ struct runner {
 	struct net net;
 	struct nft_policy policy;
 	struct seccomp_prog filter;
+	struct program program;
 	char host_image[HOSTIMG_NAME_SIZE];
 	char tag[16];
 	char boot_id[40];

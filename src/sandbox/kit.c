@@ -17,6 +17,8 @@
 #include "sys/call.h"
 #include "sys/mnt.h"
 
+#define KIT_SIZE "80m" /* at most; execd may be in it, see program.h */
+
 /* ---- leaving out what is not needed ---- */
 
 static bool needed(const struct state *s, const char *at)
@@ -296,7 +298,7 @@ int kit_enter(struct err *e)
 
 int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, bool nodes, struct err *e)
 {
-	static const struct mnt_opt opts[] = { { "mode", "0755" }, { "size", "4m" }, { 0 } };
+	static const struct mnt_opt opts[] = { { "mode", "0755" }, { "size", KIT_SIZE }, { 0 } };
 	autofd int fd = -EBADF;
 	int r;
 

@@ -12,6 +12,7 @@
  *	sys           the few parts of /sys that programs read
  *	v             where the runner attaches a volume for a moment
  *	none          an empty directory, to cover others with
+ *	execd         a copy, where one is needed (program.h)
  *
  * A cloned child starts with a private copy of all this and the same working directory. */
 #ifndef OSB_SANDBOX_KIT_H

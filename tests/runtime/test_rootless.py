@@ -138,7 +138,7 @@ def says_what_is_missing():
         assert r.features & ROOTLESS
         for bit in (CAN_NETWORK, CAN_IPV6, CAN_DISK):
             assert not r.features & bit, bit
-        for words in ("network: ", "disk limits: ", "user ids of its own", "users but root"):
+        for words in ("network: ", "disk limits: ", "user ids of its own", "users other than root"):
             assert words in r.missing, (words, r.missing)
         assert len(r.missing) < 511, r.missing
         refused(errno.ENOTSUP, r.create, "box", network=True)
@@ -162,7 +162,7 @@ def one_line_for_each_thing_at_start():
                 assert server.call("GET", "/readyz").json["missing"]
             log.seek(0)
             lines = log.read().decode().splitlines()
-        for words in ("network: it needs root", "disk limits: they need root", "users but root"):
+        for words in ("network: it needs root", "disk limits: they need root", "users other than root"):
             assert len([line for line in lines if words in line and "lacks" in line]) == 1, (words, lines)
 
 
@@ -314,7 +314,7 @@ def users_where_ids_were_set_aside():
         script = "".join(f"mount --bind {home.top}/{name} /etc/{name} && " for name in files) + 'exec "$@"'
         prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
         with home.runner(prefix=prefix) as r:
-            assert "users but root" not in r.missing, r.missing
+            assert "users other than root" not in r.missing, r.missing
             item = r.create("box")
             assert item.uid_base == UID
             assert r.shell("box", "id -u; id -g; echo x > /home/sandbox/x", uid=1000) == (0, "1000\n1000\n")
@@ -578,6 +578,36 @@ def the_users_own_is_out_of_reach():
             mine.kill()
             mine.wait()
         home.check()
+
+
+@case
+def the_program_of_all_sandboxes_cannot_be_changed():
+    """Wardens of code kernels are execd too, and not closed as PID 1 is: root inside gets at their program, which it
+    owns and shares with other sandboxes."""
+    with Home() as home:
+        with home.server() as server:
+            box, other = server.make(resourceLimits={}), server.make(resourceLimits={})
+
+            def warden():
+                a = server.execd(box, "POST", "/code/context", {"language": "python"})
+                assert a.status == 200, a.body
+                a = server.execd(box, "POST", "/code", {"context": {"id": a.json["id"], "language": "python"},
+                                                        "code": "1"})
+                assert a.status == 200, a.body
+                return server.run(box, "grep -lz -e --warden-o[f] /proc/[0-9]*/cmdline; true").split("/")[2:3]
+
+            found = []
+            until(lambda: found.extend(warden()) or found, "a kernel to be forked from the template")
+            exe = f"/proc/{found[0]}/exe"
+            code = ("import os, sys\nfor act in (lambda: os.chmod(p, 0), lambda: os.chown(p, 0, 0),"
+                    " lambda: os.utime(p), lambda: os.setxattr(p, b'user.x', b'y'), lambda: open(p, 'wb'),"
+                    " lambda: os.truncate(p, 0)):\n    try:\n        p = sys.argv[1]\n        act()\n"
+                    "        print('WORKED')\n    except OSError as e:\n        print(e.strerror)\n")
+            out = server.run(box, f'python3 -c "{code}" {exe}')
+            assert set(out.split("\n")) <= {"Read-only file system", "Permission denied", "Text file busy"}, out
+            assert len(out.split("\n")) == 6, out
+            assert server.run(other, "echo fine") == "fine"
+            server.make(resourceLimits={})
 
 
 @case

@@ -12,7 +12,6 @@
 #include "sys/fsat.h"
 
 #define MAX_EXECD_BYTES MIB(64)
-#define SEAL_EXEC       0x0020 /* F_SEAL_EXEC of Linux 6.3; our headers may be older */
 
 struct native {
 	struct driver driver;
@@ -43,9 +42,6 @@ static int memfd_sealed(const char *name, const void *data, size_t len, int *ret
 	r = fsat_write_all(fd, data, len);
 	if (r < 0)
 		return err_code(e, r, "write memfd '%s'", name);
-	/* nor may those who run it (and own it, if an ordinary user makes sandboxes) take away the
-	 * right to; kernels before 6.3 do not know that seal */
-	(void)fcntl(fd, F_ADD_SEALS, SEAL_EXEC);
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		return err_sys(e, "seal memfd '%s'", name);
 	*ret_fd = TAKE_FD(fd);
