@@ -290,7 +290,7 @@ static void set_up_rootless(struct runner *r)
 		const char *words;
 	} wanted[] = {
 		{ GROUND_LINKS, "network: it needs root, so there is a loopback only" },
-		{ GROUND_DISKS, "disk limits: they need root" },
+		{ GROUND_DISKS, "disk limits and volumes with a size: they need root" },
 		{ GROUND_RANGES, "user ids of its own for each sandbox: they need root" },
 	};
 
@@ -360,6 +360,7 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 	if (q < 0)
 		return q;
 	table_open(&r->table, table_fd);
+	r->state.disks = (r->ground.can & GROUND_DISKS) != 0;
 	r->net.mtu = o->mtu;
 	r->net.want = o->pool;
 	r->net.last_gid = (r->ground.can & GROUND_RANGES) != 0 ? INT32_MAX : r->ground.gids - 1;

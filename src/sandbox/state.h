@@ -13,6 +13,8 @@
 #ifndef OSB_SANDBOX_STATE_H
 #define OSB_SANDBOX_STATE_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "sandbox/msg.h"
 
@@ -23,6 +25,7 @@ struct state {
 	int dir_fd, layers_fd, volumes_fd, boxes_fd, sock_fd, trash_fd, host_fd, disks_fd,
 		volume_disks_fd;
 	int lock_fd;
+	bool disks; /* file systems in files may be mounted: not without root */
 
 	/* host paths that volumes and root file systems may come from */
 	struct {

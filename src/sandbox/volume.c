@@ -56,6 +56,8 @@ static int make_disk(const struct state *s, const char *name, int dir_fd, uint64
 
 	if (!is_empty(dir_fd))
 		return err_set(e, EEXIST, "volume '%s' is there already, without a size", name);
+	if (!s->disks)
+		return err_set(e, ENOTSUP, "volumes with a size: they need root");
 	if (image_probe(e) < 0) {
 		e->code = ENOTSUP;
 		return err_wrap(e, "volumes with a size");
@@ -128,6 +130,8 @@ static int open_named(const struct state *s, const struct msg_volume *v, uint64_
 	r = open_disk(s, p.name, dir, v->size_bytes, &disk, e);
 	if (r < 0)
 		return r;
+	if (disk >= 0 && !s->disks)
+		return err_set(e, ENOTSUP, "volumes with a size: they need root");
 	if (disk >= 0) {
 		r = image_mount_shared(disk, &at, e);
 		return r < 0 ? r : clone_part(at, p.sub, attrs, userns_fd, ret_fd, e);

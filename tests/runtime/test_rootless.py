@@ -138,7 +138,7 @@ def says_what_is_missing():
         assert r.features & ROOTLESS
         for bit in (CAN_NETWORK, CAN_IPV6, CAN_DISK):
             assert not r.features & bit, bit
-        for words in ("network: ", "disk limits: ", "user ids of its own", "users other than root"):
+        for words in ("network: ", "disk limits and ", "user ids of its own", "users other than root"):
             assert words in r.missing, (words, r.missing)
         assert len(r.missing) < 511, r.missing
         refused(errno.ENOTSUP, r.create, "box", network=True)
@@ -162,7 +162,7 @@ def one_line_for_each_thing_at_start():
                 assert server.call("GET", "/readyz").json["missing"]
             log.seek(0)
             lines = log.read().decode().splitlines()
-        for words in ("network: it needs root", "disk limits: they need root", "users other than root"):
+        for words in ("network: it needs root", "disk limits and volumes with a size: they need root", "users other"):
             assert len([line for line in lines if words in line and "lacks" in line]) == 1, (words, lines)
 
 
@@ -249,6 +249,9 @@ def what_cannot_be_is_refused():
             a = server.create(resourceLimits={"disk": "1Gi"})
             is_error(a, 400, "SANDBOX::INVALID_RESOURCE_LIMIT")
             assert "runtime.unheld_limits" in a.json["message"], a.json
+            is_error(server.create(resourceLimits={}, volumes=[
+                {"name": "v", "pvc": {"claimName": "sized", "storage": "64Mi"}, "mountPath": "/v"}]), 400,
+                     "SANDBOX::INVALID_RESOURCE_LIMIT")
             missing = server.call("GET", "/readyz").json["missing"]
             if "memory limits" in missing:
                 is_error(server.create(resourceLimits={"cpu": "1", "memory": "256Mi"}), 400,
