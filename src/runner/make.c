@@ -2,14 +2,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -132,8 +136,30 @@ static void write_hosts(const struct runner *r, const struct msg_create *m, uint
 
 /* ---- clone ---- */
 
-static pid_t clone_child(struct runner *r, const struct child_plan *plan, int ns_fd, int into_fd,
-			 int *ret_pid_fd, struct err *e)
+/* Some things that are scarce (inotify instances, queued signals, message queues, locked memory)
+ * the kernel charges to whoever made the user namespace as well. Were that root, one sandbox could
+ * take the share of all others and of the host. So it is the user who will be root inside, while
+ * our capabilities stay (securebits; the child's are reset). Who may not do that charges
+ * himself. */
+static pid_t clone_as(uid_t owner, struct clone_args *args)
+{
+	int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+	bool other = geteuid() == 0 && bits >= 0 &&
+		     prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) == 0;
+	pid_t pid;
+
+	if (other && setresuid((uid_t)-1, owner, (uid_t)-1) < 0)
+		other = false;
+	pid = call_clone3(args);
+	if (pid != 0 && other && setresuid((uid_t)-1, 0, (uid_t)-1) < 0)
+		abort(); /* cannot be, and could not be lived with */
+	if (pid != 0 && bits >= 0)
+		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
+	return pid;
+}
+
+static pid_t clone_child(struct runner *r, const struct child_plan *plan, uid_t owner, int ns_fd,
+			 int into_fd, int *ret_pid_fd, struct err *e)
 {
 	int pid_fd = -EBADF;
 	struct clone_args args = {
@@ -153,7 +179,7 @@ static pid_t clone_child(struct runner *r, const struct child_plan *plan, int ns
 	q = net_enter(ns_fd, e);
 	if (q < 0)
 		return q;
-	pid = call_clone3(&args);
+	pid = clone_as(owner, &args);
 	if (pid == 0)
 		child_main(plan);
 	q = pid < 0 ? err_sys(e, "clone") : 0;
@@ -176,6 +202,10 @@ static int equip(struct runner *r, const struct msg_create *m, const struct grou
 	q = write_maps(made->rec.pid, ids, e);
 	if (q < 0)
 		return q;
+	/* A sandbox goes before the programs that keep it. Written from outside, where there is
+	 * CAP_SYS_RESOURCE, it is also the least that the sandbox can go back to. */
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", made->rec.pid);
+	(void)fsat_put(AT_FDCWD, path, "300");
 	if ((r->ground.can & GROUND_RANGES) != 0) {
 		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", made->rec.pid);
 		userns = open(path, O_RDONLY | O_CLOEXEC);
@@ -253,7 +283,8 @@ static int assemble(struct runner *r, const struct msg_create *m, const int *fds
 		};
 
 		write_hosts(r, m, made->slot.index, plan.hosts, sizeof(plan.hosts));
-		pid = clone_child(r, &plan, made->slot.ns_fd, door.into_fd, &made->pid_fd, e);
+		pid = clone_child(r, &plan, ids.first_uid, made->slot.ns_fd, door.into_fd,
+				  &made->pid_fd, e);
 		leaf_door_close(&door);
 	}
 	if (pid < 0)

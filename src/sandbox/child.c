@@ -227,8 +227,7 @@ static int set_up(const struct child_plan *plan, struct err *e)
 	struct rootfs fs;
 	int r;
 
-	/* a sandbox goes before the programs that keep it, and has no better turn than others */
-	(void)fsat_put(AT_FDCWD, "/proc/self/oom_score_adj", "300");
+	/* no better turn than others */
 	if (getpriority(PRIO_PROCESS, 0) < 0)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 	r = receive_mounts(plan, &fs, e);

@@ -219,7 +219,7 @@ static int make_sys(const struct pseudo_cgroups *cg, struct err *e)
 
 static int make_places(struct err *e)
 {
-	static const char *const dirs[] = { "l", "u", "r", "none", KIT_VOLUME };
+	static const char *const dirs[] = { "h", "l", "u", "r", "none", KIT_VOLUME };
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)

@@ -140,10 +140,15 @@ int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err 
 	return 0;
 }
 
-static int bind_host(int root_fd, const char *name, struct err *e)
+/* A directory of the host, by way of an overlay: its inodes are the sandbox's own. Those of the
+ * host would tell who else opens them (inotify), and could be locked for others (flock). */
+static int show_host(int root_fd, const char *name, struct err *e)
 {
-	const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
-	autofd int fd = -EBADF, at = -EBADF;
+	static const struct mnt_opt opts[] = { { "lowerdir", "h:none" },
+					       { "userxattr", NULL },
+					       { 0 } };
+	const unsigned attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
+	autofd int fd = -EBADF, at = -EBADF, view = -EBADF;
 	char from[16];
 	int r;
 
@@ -155,7 +160,12 @@ static int bind_host(int root_fd, const char *name, struct err *e)
 	/* there are mounts below, which the kernel lets nobody but the host's root take apart */
 	if (r == -EINVAL)
 		r = mnt_clone(AT_FDCWD, from, AT_RECURSIVE, attrs, -1, &fd, e);
-	return r < 0 ? r : mnt_attach(fd, at, e);
+	/* it goes with the old root; the overlay has its own hold on it */
+	if (r == 0)
+		r = mnt_attach_at(fd, AT_FDCWD, "h", e);
+	if (r == 0)
+		r = mnt_new("overlay", "overlay", opts, attrs, &view, e);
+	return r < 0 ? r : mnt_attach(view, at, e);
 }
 
 int rootfs_mount_rest(const struct rootfs *r, const struct msg_create *m, int root_fd,
@@ -165,7 +175,7 @@ int rootfs_mount_rest(const struct rootfs *r, const struct msg_create *m, int ro
 
 	if (m->rootfs == MSG_ROOTFS_HOST) {
 		for (unsigned i = 0; hostimg_binds[i] != NULL; i++) {
-			q = bind_host(root_fd, hostimg_binds[i], e);
+			q = show_host(root_fd, hostimg_binds[i], e);
 			if (q < 0)
 				return q;
 		}

@@ -41,8 +41,10 @@ int state_open(struct state *s, const char *path, struct err *e)
 		int *fd;
 		bool theirs; /* the server's to fill */
 	} dirs[] = {
-		{ "layers", 0755, &s->layers_fd, true },
-		{ "volumes", 0755, &s->volumes_fd, true },
+		/* Files in there keep their owners and modes. A program that a sandbox's root has
+		 * marked to run as its owner must not be in reach of the host's users. */
+		{ "layers", 0750, &s->layers_fd, true },
+		{ "volumes", 0700, &s->volumes_fd, true },
 		{ "sandboxes", 0700, &s->boxes_fd, false },
 		{ "sock", 0711, &s->sock_fd, false },
 		{ "trash", 0700, &s->trash_fd, false },

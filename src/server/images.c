@@ -146,6 +146,7 @@ int images_import(const struct config *config, const char *name, const char *tar
 {
 	char layer[MSG_NAME_SIZE], into[4096], temporary[64], id[17];
 	autofd int state_fd = -EBADF, layers_fd = -EBADF;
+	struct stat st;
 	int r;
 
 	if (!layer_name(name, layer))
@@ -155,7 +156,12 @@ int images_import(const struct config *config, const char *name, const char *tar
 	state_fd = open(config->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (state_fd < 0)
 		return err_sys(e, "open '%s'", config->state_dir);
-	layers_fd = fsat_mkdir_open(state_fd, "layers", 0755);
+	/* for us and for the server, whose group the state directory has; see rights.c */
+	if (mkdirat(state_fd, "layers", 0750) == 0 &&
+	    (fstat(state_fd, &st) < 0 ||
+	     fchownat(state_fd, "layers", (uid_t)-1, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0))
+		return err_sys(e, "share '%s/layers' with the server", config->state_dir);
+	layers_fd = fsat_mkdir_open(state_fd, "layers", 0750);
 	if (layers_fd < 0)
 		return err_code(e, layers_fd, "open '%s/layers'", config->state_dir);
 	rand_hex(id, sizeof(id) / 2);

@@ -58,14 +58,14 @@ static int take_file(const struct rights *r, int dir_fd, const char *name, struc
 	return 0;
 }
 
-static int take_dir(const struct rights *r, int state_fd, const char *name, mode_t mode,
+static int take_dir(const struct rights *r, int state_fd, const char *name, uid_t uid, mode_t mode,
 		    int *ret_fd, struct err *e)
 {
 	int fd = fsat_mkdir_open(state_fd, name, mode);
 
 	if (fd < 0)
 		return err_code(e, fd, "make '%s' in the state directory", name);
-	if (r->drop && fchown(fd, r->uid, r->gid) < 0) {
+	if (r->drop && (fchown(fd, uid, r->gid) < 0 || fchmod(fd, mode) < 0)) {
 		(void)close(fd);
 		return err_sys(e, "give away '%s' in the state directory", name);
 	}
@@ -76,7 +76,7 @@ static int take_dir(const struct rights *r, int state_fd, const char *name, mode
 int rights_prepare(const struct rights *r, const char *state_dir, struct err *e)
 {
 	static const char *const files[] = { "server.db", "server.db-wal", "server.db-shm" };
-	autofd int state_fd = -EBADF, server_fd = -EBADF, volumes_fd = -EBADF;
+	autofd int state_fd = -EBADF, server_fd = -EBADF, volumes_fd = -EBADF, layers_fd = -EBADF;
 	struct stat st;
 	int q;
 
@@ -90,9 +90,12 @@ int rights_prepare(const struct rights *r, const char *state_dir, struct err *e)
 	if (r->drop && (st.st_mode & 0011) != 0011 &&
 	    fchmod(state_fd, (st.st_mode & 07777) | 0011) < 0)
 		return err_sys(e, "open up '%s'", state_dir);
-	q = take_dir(r, state_fd, "server", 0700, &server_fd, e);
+	q = take_dir(r, state_fd, "server", r->uid, 0700, &server_fd, e);
+	/* what sandboxes and images leave there may be programs that run as their owner, root */
 	if (q >= 0)
-		q = take_dir(r, state_fd, "volumes", 0755, &volumes_fd, e);
+		q = take_dir(r, state_fd, "volumes", r->uid, 0700, &volumes_fd, e);
+	if (q >= 0)
+		q = take_dir(r, state_fd, "layers", (uid_t)-1, 0750, &layers_fd, e);
 	for (size_t i = 0; q >= 0 && r->drop && i < ARRAY_LEN(files); i++)
 		q = take_file(r, server_fd, files[i], e);
 	return q;

@@ -160,7 +160,7 @@ int volumes_init(struct volumes *v, const char *state_dir, struct store *store,
 	map_init(&v->by_name);
 	if (state_fd < 0)
 		return err_sys(e, "open '%s'", state_dir);
-	v->dir_fd = fsat_mkdir_open(state_fd, "volumes", 0755);
+	v->dir_fd = fsat_mkdir_open(state_fd, "volumes", 0700);
 	if (v->dir_fd < 0)
 		return err_code(e, v->dir_fd, "open '%s/volumes'", state_dir);
 	return records_load_volumes(store, load_one, v, e);
