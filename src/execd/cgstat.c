@@ -89,11 +89,12 @@ bool cgstat_find(struct span cgroup, struct span mountinfo, const char *controll
 	 * from here; what can be is then the best there is. */
 	if (span_is(root, "/"))
 		root.len = 0;
-	if (path.len < root.len || memcmp(path.p, root.p, root.len) != 0 ||
+	if (path.len < root.len || !span_eq(span_first(path, root.len), root) ||
 	    (path.len > root.len && path.p[root.len] != '/') ||
 	    span_starts(span_skip(path, root.len), "/.."))
-		path.len = root.len;
-	path = span_skip(path, root.len);
+		path = span_str("");
+	else
+		path = span_skip(path, root.len);
 	if (span_is(path, "/"))
 		path.len = 0;
 	n = snprintf(ret->path, sizeof(ret->path), "%.*s%.*s", SPAN_FMT(point), SPAN_FMT(path));
