@@ -6,13 +6,14 @@ FUZZ_SECONDS  ?= 60
 FUZZ          ?=
 SOAK_SECONDS  ?= 600
 SOAK_SEED     ?=
+VM            ?=
 T             ?=
 BENCH         ?=
 PUBLISH       ?=
 PEERS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: build test test-soak run bench fuzz lint fmt clean install help
+.PHONY: build test test-soak test-vm run bench fuzz lint fmt clean install help
 
 build: ## compile everything; the programs are build/NAME
 	@scripts/deps install build
@@ -25,6 +26,10 @@ test: ## all checks and tests, in all builds; T="STAGE..." or T="-k NAME" for so
 test-soak: build ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=N repeats the choices of a run
 	@scripts/deps install test
 	@OSB_BUILD=$(CURDIR)/build SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(or $(SOAK_SEED),0) tests/soak/run
+
+test-vm: build ## tests on Debian's kernel with pure cgroup v2, in an emulated machine; VM="OPTION... TEST..."
+	@scripts/deps install test vm
+	@scripts/check-vm $(VM)
 
 run: build ## start the server on this machine and show a sandbox at work
 	@scripts/demo

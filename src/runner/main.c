@@ -21,7 +21,7 @@
 #include "runner/sweep.h"
 #include "sandbox/block.h"
 #include "sandbox/kit.h"
-#include "sandbox/rootfs.h"
+#include "sandbox/probe.h"
 #include "sys/caps.h"
 #include "sys/fsat.h"
 
@@ -273,6 +273,9 @@ static void set_up_limits(struct runner *r)
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if ((r->features & wanted[i].feature) == 0)
 			lacks(r, wanted[i].words);
+	if (r->cgroups.crowded)
+		lacks(r,
+		      "cgroup v2: processes in its root cannot be moved, so it gives no controllers");
 	if ((r->ground.can & GROUND_DISKS) == 0)
 		return;
 	r->disk_way = disk_probe(&r->state, &why);
@@ -366,13 +369,15 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 	r->net.last_gid = (r->ground.can & GROUND_RANGES) != 0 ? INT32_MAX : r->ground.gids - 1;
 	set_up_rootless(r);
 	set_up_limits(r);
-	set_up_network(r, o);
 	q = kit_setup(&r->state, &r->cgroups.shown, (r->ground.can & GROUND_NODES) != 0, e);
-	if (q == 0 && (r->ground.can & GROUND_RANGES) == 0)
-		q = rootfs_probe(&r->state, e);
 	if (q == 0)
-		q = loop_init(&r->loop, e);
-	return q;
+		q = probe_rootfs(&r->state, r->host_image, &r->ground,
+				 block_uid_base(&r->blocks, 0), e);
+	if (q < 0)
+		return q;
+	set_up_network(r, o);
+	q = kit_strip(&r->state, e);
+	return q < 0 ? q : loop_init(&r->loop, e);
 }
 
 /* ---- running ---- */
@@ -446,6 +451,8 @@ static int run(struct runner *r, const struct options *o, struct err *e)
 	int q;
 
 	q = set_up(r, o, e);
+	if (q < 0)
+		cgroup_teardown(&r->cgroups);
 	if (q == 0)
 		q = watch_signals(r, e);
 	if (q == 0 && r->net.wired)

@@ -87,32 +87,6 @@ static int make_listener(struct runner *r, const char *id, int *ret_fd, struct e
 	return 0;
 }
 
-static int write_maps(pid_t pid, const struct ground_ids *ids, struct err *e)
-{
-	const struct {
-		const char *file;
-		uint32_t first, count;
-	} maps[] = {
-		{ "uid_map", ids->first_uid, ids->uids },
-		{ "gid_map", ids->first_gid, ids->gids },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(maps); i++) {
-		char path[48];
-		int q;
-
-		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, maps[i].file);
-		if (ids->apart && maps[i].count > 1)
-			q = fsat_putf(AT_FDCWD, path, "0 %u 1\n1 %u %u", maps[i].first,
-				      maps[i].first + 1, maps[i].count - 1);
-		else
-			q = fsat_putf(AT_FDCWD, path, "0 %u %u", maps[i].first, maps[i].count);
-		if (q < 0)
-			return err_code(e, q, "write %s", maps[i].file);
-	}
-	return 0;
-}
-
 /* Half the memory limit, or a share of the machine's: pages there count as the sandbox's memory. */
 static uint64_t shm_bytes(const struct runner *r, const struct msg_limits *l)
 {
@@ -199,7 +173,7 @@ static int equip(struct runner *r, const struct msg_create *m, const struct grou
 	char path[48];
 	int q;
 
-	q = write_maps(made->rec.pid, ids, e);
+	q = ground_map_ids(made->rec.pid, ids, e);
 	if (q < 0)
 		return q;
 	/* A sandbox goes before the programs that keep it. Written from outside, where there is

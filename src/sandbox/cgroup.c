@@ -86,11 +86,71 @@ static unsigned v2_controllers(int root_fd)
 	return mask;
 }
 
-static void enable_v2(int dir_fd, unsigned mask)
+/* Each by itself, so that one that fails stops no other. -EBUSY: processes are in the way. Those
+ * that they are in the way of come first: the others, given first, would make it a group of
+ * threads, in which no sandbox can be. */
+static int enable_v2(int dir_fd, unsigned mask)
 {
-	for (unsigned i = 0; i < CGROUP_N_CTL; i++)
-		if ((mask & 1u << i) != 0)
-			(void)fsat_putf(dir_fd, "cgroup.subtree_control", "+%s", ctls[i].v2);
+	static const enum cgroup_ctl order[] = { CGROUP_MEMORY, CGROUP_IO, CGROUP_CPU,
+						 CGROUP_PIDS };
+
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		if ((mask & 1u << order[i]) != 0 &&
+		    fsat_putf(dir_fd, "cgroup.subtree_control", "+%s", ctls[order[i]].v2) == -EBUSY)
+			return -EBUSY;
+	return 0;
+}
+
+#define REST "opensandbox-rest"
+
+static int move_aside(int root_fd, const char *pid)
+{
+	autofd int rest = -EBADF;
+	int r;
+
+	if (pid[0] == '0')
+		return -EPERM; /* cannot be seen from here; written, it would mean us */
+	rest = fsat_mkdir_open(root_fd, REST, 0755);
+	r = rest >= 0 ? fsat_put(rest, "cgroup.procs", pid) : rest;
+	return r == -ESRCH ? 0 : r;
+}
+
+/* A v2 group has controllers to give or processes, not both; only the root of all (which has no
+ * type) is exempt. In a container what looks like the root is a group like any other, with
+ * everything in it. So that moves aside, to where the same limits hold. */
+static int make_room(int root_fd)
+{
+	autofree char *line = NULL;
+	size_t size = 0;
+	int fd, r = 0;
+	FILE *f;
+
+	if (faccessat(root_fd, "cgroup.type", F_OK, 0) < 0)
+		return 0;
+	fd = openat(root_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (f == NULL) {
+		r = -errno;
+		fd_close(&fd);
+		return r;
+	}
+	while (r == 0 && getline(&line, &size, f) > 0)
+		r = move_aside(root_fd, line);
+	(void)fclose(f);
+	return r;
+}
+
+/* Let groups below have these controllers. Whoever forks while we move needs another round. */
+static int give_v2(int root_fd, unsigned mask)
+{
+	int r = mask != 0 ? -EBUSY : 0;
+
+	for (unsigned tries = 0; r == -EBUSY && tries < 8; tries++) {
+		r = make_room(root_fd);
+		if (r == 0)
+			r = enable_v2(root_fd, mask);
+	}
+	return r;
 }
 
 /* ---- where in a tree ---- */
@@ -183,15 +243,19 @@ static int add_tree(struct cgroups *c, const char *at, const char *name, bool v2
 		return err_code(e, root, "open cgroup tree '%s'", at);
 	if (v2) {
 		mask = v2_controllers(root);
-		enable_v2(root, mask);
+		/* what an ordinary user was given he shares with what is in it already */
+		if (c->near != 0)
+			(void)enable_v2(root, mask);
+		else
+			c->crowded = give_v2(root, mask) < 0;
 	}
 	t->fd = fsat_mkdir_open(root, name, 0755);
 	if (t->fd < 0)
 		return err_code(e, t->fd, "make cgroup '%s/%s'", base, name);
 	if (v2) {
-		/* what the parent could not enable (it has processes of its own) is not there */
+		/* what the parent could not enable is not there */
 		mask &= v2_controllers(t->fd);
-		enable_v2(t->fd, mask);
+		(void)enable_v2(t->fd, mask);
 		c->unified = (int8_t)c->n;
 		mask |= 1u << CGROUP_FREEZER | 1u << CGROUP_CPUACCT;
 	}

@@ -40,6 +40,7 @@ struct cgroups {
 	int8_t home[CGROUP_N_CTL]; /* index into trees, or -1 */
 	int8_t unified;            /* the v2 tree, or -1 */
 	bool swap;                 /* swap is counted too */
+	bool crowded; /* a v2 tree had controllers that it could not give to groups below it */
 	unsigned disk_major,
 		disk_minor; /* of the disk that holds the state directory; 0:0 unknown */
 	struct pseudo_cgroups shown;

@@ -33,6 +33,32 @@ uint32_t ground_root_uid(const struct ground *g, uint32_t base)
 	return (g->can & GROUND_RANGES) != 0 ? base : g->host_uid;
 }
 
+int ground_map_ids(pid_t pid, const struct ground_ids *ids, struct err *e)
+{
+	const struct {
+		const char *file;
+		uint32_t first, count;
+	} maps[] = {
+		{ "uid_map", ids->first_uid, ids->uids },
+		{ "gid_map", ids->first_gid, ids->gids },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(maps); i++) {
+		char path[48];
+		int r;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, maps[i].file);
+		if (ids->apart && maps[i].count > 1)
+			r = fsat_putf(AT_FDCWD, path, "0 %u 1\n1 %u %u", maps[i].first,
+				      maps[i].first + 1, maps[i].count - 1);
+		else
+			r = fsat_putf(AT_FDCWD, path, "0 %u %u", maps[i].first, maps[i].count);
+		if (r < 0)
+			return err_code(e, r, "write %s", maps[i].file);
+	}
+	return 0;
+}
+
 /* ---- the namespace of those who live ---- */
 
 /* The one in which the user namespace of this process was made, which must be ours. */

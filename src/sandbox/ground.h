@@ -48,6 +48,9 @@ int ground_take(struct ground *g, const char *state_path, struct err *e);
 /* For the sandbox whose range, if it can have one, begins at `base`. */
 struct ground_ids ground_ids(const struct ground *g, uint32_t base);
 
+/* Give them to the user namespace of a process that was just made with one. */
+int ground_map_ids(pid_t pid, const struct ground_ids *ids, struct err *e);
+
 /* What its root is on the host. */
 uint32_t ground_root_uid(const struct ground *g, uint32_t base);
 

@@ -63,7 +63,7 @@ static bool mount_point(struct span line, char *out, size_t size)
 	return len > 0;
 }
 
-static int strip_mounts(const struct state *s, struct err *e)
+int kit_strip(const struct state *s, struct err *e)
 {
 	char **found = NULL, at[4096];
 	size_t n = 0, cap = 0, line_size = 0;
@@ -301,10 +301,6 @@ int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, bool nodes
 	static const struct mnt_opt opts[] = { { "mode", "0755" }, { "size", KIT_SIZE }, { 0 } };
 	autofd int fd = -EBADF;
 	int r;
-
-	r = strip_mounts(s, e);
-	if (r < 0)
-		return r;
 
 	r = mnt_new("tmpfs", "kit", opts, MOUNT_ATTR_NOSUID, &fd, e);
 	if (r == 0)

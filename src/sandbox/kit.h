@@ -35,4 +35,7 @@ int kit_enter(struct err *e);
 /* nodes: device nodes can be made; otherwise those of the host are bound in their places. */
 int kit_setup(const struct state *s, const struct pseudo_cgroups *cg, bool nodes, struct err *e);
 
+/* The host's other mounts go; programs of the host that are still to be run need them. */
+int kit_strip(const struct state *s, struct err *e);
+
 #endif

@@ -264,6 +264,9 @@ void leaf_kill(const struct cgroups *c, const char *id)
 		FILE *f;
 		int fd;
 
+		/* whole, also those that are being forked; Linux 5.14 and later */
+		if (c->trees[i].v2 && put(&c->trees[i], id, "cgroup.kill", NULL, "1") == 0)
+			continue;
 		(void)snprintf(path, sizeof(path), "%s/cgroup.procs", id);
 		fd = openat(c->trees[i].fd, path, O_RDONLY | O_CLOEXEC);
 		f = fd >= 0 ? fdopen(fd, "r") : NULL;

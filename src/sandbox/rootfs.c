@@ -76,35 +76,6 @@ int rootfs_open(struct rootfs *r, const struct state *s, const struct msg_create
 	return q;
 }
 
-int rootfs_probe(const struct state *s, struct err *e)
-{
-	static const char name[] = "probe";
-	autofd int dir = -EBADF;
-	char options[128];
-	int r;
-
-	r = fsat_remove_tree(s->trash_fd, name, NULL);
-	if (r < 0)
-		return err_code(e, r, "remove '%s/trash/%s'", s->path, name);
-	dir = fsat_mkdir_open(s->trash_fd, name, 0700);
-	if (dir < 0 || mkdirat(dir, "up", 0755) < 0 || mkdirat(dir, "work", 0700) < 0)
-		return err_sys(e, "make '%s/trash/%s'", s->path, name);
-	(void)snprintf(options, sizeof(options),
-		       "userxattr,volatile,upperdir=/proc/self/fd/%d/up,"
-		       "workdir=/proc/self/fd/%d/work,lowerdir=none",
-		       dir, dir);
-	r = mount("overlay", "r", "overlay", MS_NODEV | MS_NOSUID, options);
-	r = r < 0 ? err_sys(e,
-			    "no overlay can be mounted on '%s' without root (it takes Linux 5.11 "
-			    "and a file system with user xattrs)",
-			    s->path)
-		  : 0;
-	if (r == 0)
-		(void)umount2("r", MNT_DETACH);
-	(void)fsat_remove_tree(s->trash_fd, name, NULL);
-	return r;
-}
-
 /* ---- in the child ---- */
 
 int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err *e)

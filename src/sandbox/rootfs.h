@@ -31,10 +31,6 @@ int rootfs_open(struct rootfs *r, const struct state *s, const struct msg_create
 		const char *host_image, int upper_fd, int userns_fd, struct err *e);
 void rootfs_close(struct rootfs *r);
 
-/* Runner, working directory the kit: can such an overlay be mounted at all, by who is not root of
- * the host? */
-int rootfs_probe(const struct state *s, struct err *e);
-
 /* Child, working directory the kit: attach, and mount the overlay at "r". */
 int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err *e);
 

@@ -17,7 +17,7 @@ import time
 BUILD = os.path.abspath(os.environ.get("OSB_BUILD", "build"))
 RUNNER = os.path.join(BUILD, "opensandbox-runner")
 AGENT = os.path.join(BUILD, "tests", "runtime", "box-agent")
-DEADLINE_S = 30
+DEADLINE_S = int(os.environ.get("OSB_DEADLINE_S", "30"))
 
 HELLO, CREATE, DELETE, PAUSE, RESUME, LIST, STAT, DIAL, SWEEP, ITEM, EVENT = range(1, 12)
 HOST, LAYERS, DIR = 1, 2, 3

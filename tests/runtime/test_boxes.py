@@ -387,6 +387,19 @@ def second_runner_on_one_directory_is_refused():
 
 
 @case
+def a_state_directory_that_cannot_hold_sandboxes_is_refused():
+    state = tempfile.mkdtemp(prefix="osb-test-", dir="/var/tmp")
+    mount = ["unshare", "-m", "sh", "-c", f"mount -t ramfs none {state} && exec \"$@\"", "sh"]
+    try:
+        p = subprocess.run(mount + [RUNNER, "--state-dir", state, "--socket", state + "/s"], text=True,
+                           stderr=subprocess.PIPE, timeout=DEADLINE_S)
+        assert p.returncode == 1 and f"cannot live in '{state}'" in p.stderr, (p.returncode, p.stderr)
+        assert "user xattrs" in p.stderr and "ready" not in p.stderr, p.stderr
+    finally:
+        os.rmdir(state)
+
+
+@case
 def what_is_not_the_runners_own_is_refused():
     for name, spoil in (("table", lambda p: os.chown(p, 1234, 1234)), ("table", lambda p: os.link(p, p + "2")),
                         ("lock", lambda p: os.chmod(p, 0o666)), ("sandboxes", lambda p: os.chown(p, 1234, 1234)),

@@ -25,8 +25,13 @@ def mounts():
 
 def without(unwanted):
     """A prefix that runs the runner where these mounts do not exist."""
-    steps = "; ".join(f"umount {at}" for at in unwanted)
-    return ["unshare", "-m", "sh", "-c", f"{steps}; exec \"$@\"", "sh"]
+    steps = "".join(f"umount {at}; " for at in unwanted)
+    return ["unshare", "-m", "sh", "-c", f"{steps}exec \"$@\"", "sh"]
+
+
+def put(path, value):
+    with open(path, "w", encoding="ascii") as f:
+        f.write(str(value))
 
 
 def pause_works(r):
@@ -97,6 +102,41 @@ def v2_alone():
         # inside: its own cgroup is the root of what it sees
         code, out = r.shell("m", "cat /proc/self/cgroup")
         assert "0::/\n" in out, out
+
+
+@case
+def v2_in_a_container():
+    """What looks like the root is a group with processes, which has to be emptied before it gives limits away."""
+    v2 = [at for at, kind, _ in mounts() if kind == "cgroup2"]
+    if not v2:
+        raise Skip("no v2 tree on this host")
+    for controller in open(os.path.join(v2[0], "cgroup.controllers")).read().split():
+        if controller in ("cpu", "io", "memory", "pids"):
+            put(os.path.join(v2[0], "cgroup.subtree_control"), "+" + controller)
+    group = os.path.join(v2[0], f"osb-container-{os.getpid()}")
+    os.mkdir(group)
+    other = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        put(os.path.join(group, "cgroup.procs"), other.pid)
+        controllers = open(os.path.join(group, "cgroup.controllers")).read().split()
+        everything = " ".join(at for at, _, _ in reversed(mounts()))
+        enter = ["sh", "-c", f"echo $$ >{group}/cgroup.procs; exec unshare -C -m sh -c 'umount {everything}; "
+                 f"mount -t cgroup2 cgroup2 {v2[0]}; exec \"$@\"' sh \"$@\"", "sh"]
+        with Runner(prefix=enter) as r:
+            for controller, feature in (("memory", CAN_MEMORY), ("cpu", CAN_CPU), ("pids", CAN_PIDS), ("io", CAN_IO)):
+                assert bool(r.features & feature) == (controller in controllers), (controller, r.missing)
+            pause_works(r)
+            if r.features & CAN_MEMORY:
+                assert f"0::/{os.path.basename(group)}/opensandbox-rest\n" in open(f"/proc/{other.pid}/cgroup")
+                r.create("m", memory_bytes=64 << 20)
+                assert r.run("m", "python3", "-c", "bytearray(200 << 20)")[0] == -9
+                assert r.event("m", OOM).oom_kills >= 1
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+        for path, _, _ in os.walk(group, topdown=False):
+            os.rmdir(path)
 
 
 @case

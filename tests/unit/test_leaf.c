@@ -99,8 +99,36 @@ static void tree_is_found(void **state)
 	assert_true(cg.shown.v2);
 	assert_int_equal(cgroup_features(&cg), all);
 	/* the last one written: each is enabled by itself, so that one that fails stops no other */
-	assert_non_null(strstr(get("cgroup.subtree_control"), "+io"));
-	assert_non_null(strstr(get("inst/cgroup.subtree_control"), "+io"));
+	assert_non_null(strstr(get("cgroup.subtree_control"), "+pids"));
+	assert_non_null(strstr(get("inst/cgroup.subtree_control"), "+pids"));
+}
+
+/* The root of a container's tree is a group with processes. */
+static void processes_in_the_way_are_moved_aside(void **state)
+{
+	struct cgroups c;
+	char path[64];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/mountinfo", root);
+	put("cgroup.type", "domain\n");
+	put("cgroup.procs", "17\n18\n");
+	assert_int_equal(mkdirat(root_fd, "opensandbox-rest", 0755), 0);
+	put("opensandbox-rest/cgroup.procs", "");
+	assert_int_equal(cgroup_setup(&c, path, "inst", 0, root_fd, NULL), 0);
+	assert_false(c.crowded);
+	assert_string_equal(get("opensandbox-rest/cgroup.procs"), "18\n"); /* the last one */
+	fd_close(&c.trees[0].fd);
+
+	/* of a namespace that we do not see: nothing is given, and it is said */
+	put("cgroup.procs", "0\n");
+	put("cgroup.subtree_control", "");
+	assert_int_equal(cgroup_setup(&c, path, "inst", 0, root_fd, NULL), 0);
+	assert_true(c.crowded);
+	assert_string_equal(get("opensandbox-rest/cgroup.procs"), "18\n");
+	assert_string_equal(get("cgroup.subtree_control"), "");
+	fd_close(&c.trees[0].fd);
+	assert_int_equal(unlinkat(root_fd, "cgroup.type", 0), 0);
 }
 
 static void limits_in_the_words_of_v2(void **state)
@@ -153,6 +181,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tree_is_found),
+		cmocka_unit_test(processes_in_the_way_are_moved_aside),
 		cmocka_unit_test(limits_in_the_words_of_v2),
 		cmocka_unit_test(numbers_are_read),
 		cmocka_unit_test(freezing),
