@@ -11,9 +11,10 @@ T             ?=
 BENCH         ?=
 PUBLISH       ?=
 PEERS         ?=
+E             ?=
 
 .DEFAULT_GOAL := build
-.PHONY: build test test-soak test-vm run bench fuzz lint fmt clean install help
+.PHONY: build test test-escape test-soak test-vm run bench fuzz lint fmt clean install help
 
 build: ## compile everything; the programs are build/NAME
 	@scripts/deps install build
@@ -22,6 +23,10 @@ build: ## compile everything; the programs are build/NAME
 test: ## all checks and tests, in all builds; T="STAGE..." or T="-k NAME" for some
 	@scripts/deps install build test
 	@tests/run $(T)
+
+test-escape: build ## attempts to get out of a sandbox, and a table of what came of each; E="E01 R07 ..." for some
+	@scripts/deps install test
+	@OSB_BUILD=$(CURDIR)/build tests/escape/run $(E)
 
 test-soak: build ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=N repeats the choices of a run
 	@scripts/deps install test

@@ -30,6 +30,7 @@ static const char rules[] =
 	"	set open6 { type ipv6_addr; flags interval; }\n"
 	"	set dns4 { type ipv4_addr; }\n"
 	"	set dns6 { type ipv6_addr; }\n"
+	"%8$s"
 	/* a source that is not routed back to where it came from is forged */
 	"	chain source {\n"
 	"		type filter hook prerouting priority raw; policy accept;\n"
@@ -51,6 +52,7 @@ static const char rules[] =
 	"		iifname != \"osb%2$s.*\" accept\n"
 	"		oifname \"osb*\" reject with icmpx admin-prohibited\n"
 	"		ct state invalid drop\n"
+	"%7$s"
 	"		ip daddr @dns4 meta l4proto { tcp, udp } th dport 53 accept\n"
 	"		ip6 daddr @dns6 meta l4proto { tcp, udp } th dport 53 accept\n"
 	"		ip daddr @open4 accept\n"
@@ -64,6 +66,13 @@ static const char rules[] =
 	"		ip6 saddr %6$s oifname != \"osb*\" masquerade\n"
 	"	}\n"
 	"}\n";
+
+/* The host has one table of connections for all. A sandbox may have this many in it; what would be
+ * one more is refused before it gets there. Not every kernel can count them. */
+static const char count_set[] = "	set flows { type ifname; size 65535; flags dynamic; }\n";
+static const char count_rule[] =
+	"		ct state new add @flows { iifname ct count over 8192 } "
+	"reject with icmpx admin-prohibited\n";
 
 static bool is_cidr(const char *text)
 {
@@ -83,7 +92,8 @@ void nft_table_name(const struct net *n, char out[NFT_NAME_SIZE])
 	(void)snprintf(out, NFT_NAME_SIZE, "opensandbox_%s", n->tag);
 }
 
-int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, struct err *e)
+int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, bool count,
+	      struct err *e)
 {
 	char name[NFT_NAME_SIZE], pool4[64], pool6[64], text[INET6_ADDRSTRLEN];
 
@@ -95,7 +105,8 @@ int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, st
 
 	/* added, then deleted: works whether or not it was there. All in one transaction. */
 	(void)buf_printf(b, "table inet %s\ndelete table inet %s\n", name, name);
-	(void)buf_printf(b, rules, name, n->tag, pool4, closed4, closed6, pool6);
+	(void)buf_printf(b, rules, name, n->tag, pool4, closed4, closed6, pool6,
+			 count ? count_rule : "", count ? count_set : "");
 	for (unsigned i = 0; i < n->n_dns; i++)
 		(void)buf_printf(b, "add element inet %s dns%c { %s }\n", name,
 				 strchr(n->dns_text[i], ':') != NULL ? '6' : '4', n->dns_text[i]);
@@ -154,13 +165,16 @@ static int run_nft(struct span script, pid_t *ret_pid, struct err *e)
 
 int nft_install(const struct net *n, const struct nft_policy *p, pid_t *ret_pid, struct err *e)
 {
-	struct buf b = BUF_INIT(KIB(64));
-	int r;
+	int r = -EIO;
 
-	r = nft_write(&b, n, p, e);
-	if (r == 0)
-		r = run_nft(buf_span(&b), ret_pid, e);
-	buf_free(&b);
+	for (int count = 1; r == -EIO && count >= 0; count--) {
+		struct buf b = BUF_INIT(KIB(64));
+
+		r = nft_write(&b, n, p, count != 0, e);
+		if (r == 0)
+			r = run_nft(buf_span(&b), ret_pid, e);
+		buf_free(&b);
+	}
 	return r;
 }
 

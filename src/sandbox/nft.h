@@ -22,7 +22,9 @@ struct nft_policy {
 #define NFT_NAME_SIZE 32
 void nft_table_name(const struct net *n, char out[NFT_NAME_SIZE]);
 
-int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, struct err *e);
+/* `count`: with a limit of connections for each sandbox, which not every kernel can hold. */
+int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, bool count,
+	      struct err *e);
 
 /* Install or replace the table through the nft program; *ret_pid is the process that did it, by
  * which its traces in the kernel's notices can be told from others'. */

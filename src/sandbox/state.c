@@ -41,14 +41,15 @@ int state_open(struct state *s, const char *path, struct err *e)
 		int *fd;
 		bool theirs; /* the server's to fill */
 	} dirs[] = {
-		/* Files in there keep their owners and modes. A program that a sandbox's root has
-		 * marked to run as its owner must not be in reach of the host's users. */
+		/* Closed to users of the host: files in there have the owners and modes that
+		 * sandboxes and images give them. A program that runs as its owner, root, would do
+		 * so for anybody, and a /tmp that all may write to is that of every sandbox. */
 		{ "layers", 0750, &s->layers_fd, true },
 		{ "volumes", 0700, &s->volumes_fd, true },
 		{ "sandboxes", 0700, &s->boxes_fd, false },
 		{ "sock", 0711, &s->sock_fd, false },
 		{ "trash", 0700, &s->trash_fd, false },
-		{ "host", 0755, &s->host_fd, false },
+		{ "host", 0700, &s->host_fd, false },
 		{ "disks", 0700, &s->disks_fd, false },
 		{ "volume-disks", 0700, &s->volume_disks_fd, false },
 	};

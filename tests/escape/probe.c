@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int refused(const char *what, long r)
@@ -23,7 +24,7 @@ int refused(const char *what, long r)
 int cannot_open(const char *path, int flags)
 {
 	char what[600];
-	int fd = open(path, flags | O_NONBLOCK | O_NOCTTY);
+	int fd = open(path, flags | O_NONBLOCK | O_NOCTTY, 0644);
 	int r;
 
 	snprintf(what, sizeof(what), "open %s (%s)", path,
@@ -32,6 +33,15 @@ int cannot_open(const char *path, int flags)
 	if (fd >= 0)
 		close(fd);
 	return r;
+}
+
+int calls_refused(const struct probe_call *calls, size_t n)
+{
+	int bad = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bad |= refused(calls[i].name, syscall(calls[i].nr, 0, 0, 0, 0, 0, 0));
+	return bad;
 }
 
 int cannot_read(const char *path)
@@ -43,6 +53,25 @@ int cannot_read(const char *path)
 	r = refused(what, fd < 0 || read(fd, &byte, 1) < 0 ? -1 : 0);
 	if (fd >= 0)
 		close(fd);
+	return r;
+}
+
+int cannot_list(const char *path)
+{
+	char what[600];
+	DIR *d = opendir(path);
+	struct dirent *e;
+	int r = -1;
+
+	while (d != NULL && (errno = 0, e = readdir(d)) != NULL)
+		if (e->d_name[0] != '.')
+			break;
+	if (d != NULL && (e != NULL || errno == 0))
+		r = 0;
+	snprintf(what, sizeof(what), "list %s", path);
+	r = refused(what, r);
+	if (d != NULL)
+		closedir(d);
 	return r;
 }
 
@@ -91,17 +120,25 @@ static int do_touch(char **argv)
 	return 0;
 }
 
+/* who we are: for programs that would run as their owner */
+static int do_who(char **argv)
+{
+	(void)argv;
+	printf("uid %u euid %u egid %u\n", getuid(), geteuid(), getegid());
+	return 0;
+}
+
 static const struct attempt helpers[] = {
-	{ "cat", do_cat },
-	{ "ls", do_ls },
-	{ "touch", do_touch },
-	{ NULL, NULL },
+	{ "cat", do_cat }, { "ls", do_ls }, { "touch", do_touch },
+	{ "who", do_who }, { NULL, NULL },
 };
 
 int main(int argc, char **argv)
 {
-	static const struct attempt *const all[] = { helpers, file_attempts, kernel_attempts,
-						     peer_attempts };
+	static const struct attempt *const all[] = {
+		helpers,        call_attempts, file_attempts, hoard_attempts,  kernel_attempts,
+		mount_attempts, net_attempts,  peer_attempts, rights_attempts,
+	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (size_t i = 0; argc > 1 && i < sizeof(all) / sizeof(all[0]); i++)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -147,31 +149,6 @@ static int e24(char **argv)
 	return bad;
 }
 
-static int e29(char **argv)
-{
-	char buf[16] = "";
-	struct iovec here = { buf, sizeof(buf) }, there = { (void *)0x400000, sizeof(buf) };
-	int fd = (int)syscall(SYS_pidfd_open, 1, 0);
-	int bad = 0;
-
-	(void)argv;
-	bad |= refused("ptrace attach 1", ptrace(PTRACE_ATTACH, 1, 0, 0));
-	bad |= refused("ptrace seize 1", ptrace(PTRACE_SEIZE, 1, 0, 0));
-	bad |= refused("process_vm_readv 1", process_vm_readv(1, &here, 1, &there, 1, 0));
-	bad |= refused("process_vm_writev 1", process_vm_writev(1, &here, 1, &there, 1, 0));
-	for (int i = 0; i < 8; i++)
-		bad |= refused("pidfd_getfd 1", syscall(SYS_pidfd_getfd, fd, i, 0));
-	bad |= refused("kcmp", syscall(SYS_kcmp, 1, getpid(), 0, 0, 0));
-	bad |= cannot_open("/proc/1/mem", O_RDWR);
-	bad |= cannot_open("/proc/1/maps", O_RDONLY);
-	bad |= cannot_open("/proc/1/fd/3", O_RDWR);
-	bad |= cannot_open("/proc/1/fd/4", O_RDONLY);
-	bad |= cannot_open("/proc/1/environ", O_RDONLY);
-	bad |= cannot_read("/proc/1/stack");
-	bad |= cannot_read("/proc/1/syscall");
-	return bad;
-}
-
 /* Must end the process; what it returns otherwise is of no interest. */
 static int dies(const char *what, void (*fn)(void))
 {
@@ -226,45 +203,207 @@ static int e33(char **argv)
 	return bad;
 }
 
-/* Whatever reaches the kernel's inner parts, in one go. */
-static int e25(char **argv)
+/* Into the memory and the descriptors of another. */
+static int attack(int pid)
 {
 	static const struct {
 		const char *name;
-		long nr;
-	} calls[] = {
+		int flags;
+	} files[] = {
+		{ "mem", O_RDWR },        { "mem", O_RDONLY },  { "maps", O_RDONLY },
+		{ "fd/3", O_RDWR },       { "fd/4", O_RDONLY }, { "environ", O_RDONLY },
+		{ "auxv", O_RDONLY },     { "exe", O_RDONLY },  { "cwd/etc", O_RDONLY },
+		{ "root/etc", O_RDONLY },
+	};
+	static const char *const told[] = { "stack", "syscall", "io", "pagemap", "personality" };
+	char buf[16] = "", path[64];
+	struct iovec here = { buf, sizeof(buf) }, there = { (void *)0x400000, sizeof(buf) };
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int bad = 0;
+
+	printf("process %d\n", pid);
+	bad |= refused("ptrace attach", ptrace(PTRACE_ATTACH, pid, 0, 0));
+	bad |= refused("ptrace seize", ptrace(PTRACE_SEIZE, pid, 0, 0));
+	bad |= refused("process_vm_readv", process_vm_readv(pid, &here, 1, &there, 1, 0));
+	bad |= refused("process_vm_writev", process_vm_writev(pid, &here, 1, &there, 1, 0));
+	for (int i = 0; i < 8; i++)
+		bad |= refused("pidfd_getfd", syscall(SYS_pidfd_getfd, fd, i, 0));
+	bad |= refused("kcmp", syscall(SYS_kcmp, pid, getpid(), 0, 0, 0));
+	bad |= refused("process_madvise", syscall(SYS_process_madvise, fd, &there, 1, 21, 0));
+	for (size_t i = 0; i < COUNT(files); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", pid, files[i].name);
+		bad |= cannot_open(path, files[i].flags);
+	}
+	for (size_t i = 0; i < COUNT(told); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", pid, told[i]);
+		bad |= cannot_read(path);
+	}
+	/* which there are may be told; what they are may not */
+	for (int i = 0; i < 8; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i);
+		bad |= refused(path, readlink(path, buf, sizeof(buf)));
+	}
+	close(fd);
+	return bad;
+}
+
+/* PID 1, and all that run its program: those who wait for commands. */
+static int e29(char **argv)
+{
+	int bad = 0, n = 0;
+
+	(void)argv;
+	for (int pid = 1; pid < 500; pid++) {
+		char path[64], line[64] = "";
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+		fd = open(path, O_RDONLY);
+		if (fd < 0)
+			continue;
+		if (read(fd, line, sizeof(line) - 1) > 0 &&
+		    (pid == 1 || strcmp(line, "execd") == 0)) {
+			bad |= attack(pid);
+			n++;
+		}
+		close(fd);
+	}
+	printf("%d processes of execd attacked\n", n);
+	return bad | (n == 0);
+}
+
+/* CVE-2022-0492: a program of ours, started by the kernel when a group is empty. */
+static int e22(char **argv)
+{
+	static const char *const dirs[] = { "",      "/memory",  "/cpu",     "/devices",
+					    "/pids", "/unified", "/systemd", "/freezer" };
+	static const char *const files[] = { "release_agent", "notify_on_release",
+					     "devices.allow", "devices.deny",
+					     "tasks",         "cgroup.clone_children" };
+	char path[128];
+	int bad = 0;
+
+	(void)argv;
+	for (size_t d = 0; d < COUNT(dirs); d++)
+		for (size_t i = 0; i < COUNT(files); i++) {
+			snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", dirs[d], files[i]);
+			bad |= cannot_open(path, O_WRONLY);
+		}
+	mkdir("/tmp/cgroup", 0755);
+	bad |= refused("mount cgroup", mount("c", "/tmp/cgroup", "cgroup", 0, "memory"));
+	bad |= refused("mount rdma", mount("c", "/tmp/cgroup", "cgroup", 0, "rdma"));
+	bad |= refused("mount cgroup2", mount("c", "/tmp/cgroup", "cgroup2", 0, NULL));
+	bad |= refused("unshare for the mount", unshare(CLONE_NEWUSER | CLONE_NEWCGROUP));
+	return bad;
+}
+
+static int e25(char **argv)
+{
+	static const struct probe_call calls[] = {
 		{ "bpf", SYS_bpf },
 		{ "perf_event_open", SYS_perf_event_open },
+	};
+
+	(void)argv;
+	return calls_refused(calls, COUNT(calls)) | cannot_open("/sys/fs/bpf", O_RDONLY) |
+	       cannot_open("/proc/sys/kernel/unprivileged_bpf_disabled", O_WRONLY) |
+	       cannot_open("/proc/sys/kernel/perf_event_paranoid", O_WRONLY);
+}
+
+static int e26(char **argv)
+{
+	static const struct probe_call calls[] = {
 		{ "io_uring_setup", SYS_io_uring_setup },
+		{ "io_uring_enter", SYS_io_uring_enter },
+		{ "io_uring_register", SYS_io_uring_register },
+	};
+
+	(void)argv;
+	return calls_refused(calls, COUNT(calls));
+}
+
+static int e27(char **argv)
+{
+	static const struct probe_call calls[] = {
 		{ "userfaultfd", SYS_userfaultfd },
+		{ "move_pages", SYS_move_pages },
+		{ "migrate_pages", SYS_migrate_pages },
+	};
+
+	(void)argv;
+	return calls_refused(calls, COUNT(calls)) | cannot_open("/dev/userfaultfd", O_RDWR);
+}
+
+static int e28(char **argv)
+{
+	static const struct probe_call calls[] = {
 		{ "keyctl", SYS_keyctl },
 		{ "add_key", SYS_add_key },
 		{ "request_key", SYS_request_key },
+	};
+	int bad = calls_refused(calls, COUNT(calls));
+
+	(void)argv;
+	bad |= refused("join the session of another", syscall(SYS_keyctl, 1, "osb-shared"));
+	bad |= refused("leave a key", syscall(SYS_add_key, "user", "osb", "x", 1, -4));
+	bad |= refused("look for a key", syscall(SYS_request_key, "user", "osb", NULL, -4));
+	return bad;
+}
+
+static int e30(char **argv)
+{
+	static const struct probe_call calls[] = {
 		{ "init_module", SYS_init_module },
 		{ "finit_module", SYS_finit_module },
 		{ "delete_module", SYS_delete_module },
 		{ "kexec_load", SYS_kexec_load },
+		{ "kexec_file_load", SYS_kexec_file_load },
 		{ "reboot", SYS_reboot },
-		{ "syslog", SYS_syslog },
-		{ "settimeofday", SYS_settimeofday },
-		{ "clock_settime", SYS_clock_settime },
 		{ "swapon", SYS_swapon },
+		{ "swapoff", SYS_swapoff },
 		{ "quotactl", SYS_quotactl },
 		{ "acct", SYS_acct },
-		{ "sethostname", SYS_sethostname },
 		{ "fanotify_init", SYS_fanotify_init },
-		{ "move_pages", SYS_move_pages },
 		{ "vhangup", SYS_vhangup },
+		{ "syslog", SYS_syslog },
+#ifdef SYS_iopl
+		{ "iopl", SYS_iopl },
+		{ "ioperm", SYS_ioperm },
+		{ "modify_ldt", SYS_modify_ldt },
+#endif
 	};
-	int bad = 0;
 
 	(void)argv;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		bad |= refused(calls[i].name, syscall(calls[i].nr, 0, 0, 0, 0, 0));
+	return calls_refused(calls, COUNT(calls));
+}
+
+/* Typing for others. */
+static int e32(char **argv)
+{
+	int master = posix_openpt(O_RDWR | O_NOCTTY), slave, bad = 0;
+	char arg[2] = { 2, 0 };
+
+	(void)argv;
+	if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0)
+		return refused("have a terminal", 0);
+	slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+	if (slave < 0)
+		return refused("have a terminal", 0);
+	bad |= refused("TIOCSTI", ioctl(slave, TIOCSTI, "x"));
+	bad |= refused("TIOCSTI on the other end", ioctl(master, TIOCSTI, "x"));
+	bad |= refused("TIOCLINUX", ioctl(slave, TIOCLINUX, arg));
+	for (int bit = 32; bit < 64; bit += 7) {
+		bad |= refused("TIOCSTI with an upper bit",
+			       syscall(SYS_ioctl, slave, TIOCSTI | 1UL << bit, "x"));
+		bad |= refused("TIOCLINUX with an upper bit",
+			       syscall(SYS_ioctl, slave, TIOCLINUX | 1UL << bit, arg));
+	}
+	bad |= refused("TIOCCONS", ioctl(slave, TIOCCONS, 0));
 	return bad;
 }
 
 const struct attempt kernel_attempts[] = {
-	{ "E21", e21 }, { "E23", e23 }, { "E24", e24 }, { "E25", e25 },
-	{ "E29", e29 }, { "E33", e33 }, { NULL, NULL },
+	{ "E21", e21 }, { "E22", e22 }, { "E23", e23 }, { "E24", e24 }, { "E25", e25 },
+	{ "E26", e26 }, { "E27", e27 }, { "E28", e28 }, { "E29", e29 }, { "E30", e30 },
+	{ "E32", e32 }, { "E33", e33 }, { NULL, NULL },
 };

@@ -509,7 +509,10 @@ def escapes():
         r.create("box")
         for name, argv in (("E01", []), ("E02", []), ("E04", [home.canaries[1]]), ("E12", []), ("E13", []),
                            ("E16", [home.canaries[1]]), ("E21", [f"|{home.canaries[1]}"]), ("E23", []),
-                           ("E24", []), ("E25", []), ("E29", []), ("E31", []), ("E33", []), ("E36", [])):
+                           ("E24", []), ("E25", []), ("E29", []), ("E31", []), ("E33", []), ("E36", []),
+                           ("E15", [home.canaries[1]]), ("E22", []), ("E26", []), ("E27", []), ("E28", []),
+                           ("E30", []), ("E32", []), ("E34", []), ("E35", []), ("E38", []), ("E39", []),
+                           ("E62", []), ("E64", []), ("calls-own", []), ("calls-foreign", [])):
             code, out = r.run("box", "probe", name, *argv, program=PROBE)
             assert code == 0 and "refused" in out and "WORKED" not in out, f"{name}:\n{out}"
             home.check(out)

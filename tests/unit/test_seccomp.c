@@ -150,6 +150,15 @@ static void socket_families(void **state)
 	assert_int_equal(call(SYS_socket, AF_UNIX, 1, 0), SECCOMP_RET_ALLOW);
 	assert_int_equal(call(SYS_socket, AF_INET, 1, 0), SECCOMP_RET_ALLOW);
 	assert_int_equal(call(SYS_socket, AF_INET6, 1, 0), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(SYS_socket, AF_UNIX, 1, 132), SECCOMP_RET_ALLOW);
+	for (uint64_t protocol = 0; protocol < 300; protocol++) {
+		bool fine = protocol == 0 || protocol == 1 || protocol == 6 || protocol == 17 ||
+			    protocol == 58 || protocol == 255 || protocol == 262;
+		uint32_t expect = fine ? SECCOMP_RET_ALLOW : REFUSED(EPROTONOSUPPORT);
+
+		assert_int_equal(call(SYS_socket, AF_INET, 1, protocol), expect);
+		assert_int_equal(call(SYS_socket, AF_INET6, 1, protocol), expect);
+	}
 	assert_int_equal(call(SYS_socket, AF_NETLINK, 3, 0), SECCOMP_RET_ALLOW);
 	assert_int_equal(call(SYS_socket, AF_NETLINK, 3, 12), REFUSED(EPROTONOSUPPORT));
 	assert_int_equal(call(SYS_socket, AF_NETLINK, 3, 15), REFUSED(EPROTONOSUPPORT));

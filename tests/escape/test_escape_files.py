@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+"""Files and mounts: attempts out of a sandbox, as its root and as an ordinary user, and hostile images, volumes and
+archives on the way in. Each must be refused, and a canary outside (a file anyone may write, with a secret anyone may
+read) must not have been touched or told.
+timeout: 600"""
+
+import errno
+import hashlib
+import io
+import stat
+import subprocess
+import tarfile
+
+from escapelib import *  # noqa: F401,F403  pylint: disable=wildcard-import,unused-wildcard-import
+from boxes import DIR, FROM_HOST, FROM_STORE, LAYERS, Refused, Runner
+from serverlib import Server
+
+setup()
+HOST_USER = 54321  # nobody on any machine
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def as_host_user(code):
+    """Exit code of Python code run outside, by a user without any rights."""
+    return subprocess.run(["setpriv", "--reuid", str(HOST_USER), "--regid", str(HOST_USER), "--clear-groups",
+                           "python3", "-c", code], check=False).returncode
+
+
+@case
+def E01_proc_self_exe_overwrite():
+    programs = [os.path.join(BUILD, name) for name in ("execd", "opensandbox-server", "opensandbox-runner")]
+    before = [digest(path) for path in programs]
+    product().tries("E01")
+    assert [digest(path) for path in programs] == before
+
+
+@case
+def E02_cwd_fd_leak():
+    product().tries("E02")
+
+
+@case
+def E03_inherited_fd_census():
+    product().tries("E03")
+    box = product().box()
+    pid = product().first_process(box)
+    with open(f"/proc/{pid}/mountinfo", encoding="utf-8") as f:
+        mounts = {line.split()[0] for line in f}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        what = os.readlink(f"/proc/{pid}/fd/{fd}")
+        if what.startswith("/") and not what.startswith("/memfd:"):  # a file: on a mount of the sandbox's own
+            with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as f:
+                info = dict(line.split(":") for line in f.read().splitlines() if ":" in line)
+            assert info["mnt_id"].strip() in mounts, (fd, what)
+        else:
+            assert what.split(":")[0] in ("socket", "pipe", "anon_inode", "/memfd"), (fd, what)
+    with Runner() as r:
+        item = r.create("box")
+        found = {}
+        until(lambda: len(os.listdir(f"/proc/{item.pid}/fd")) == 6, "the stand-in has begun")
+        for fd in os.listdir(f"/proc/{item.pid}/fd"):
+            found[int(fd)] = os.readlink(f"/proc/{item.pid}/fd/{fd}")
+        assert sorted(found) == [0, 1, 2, 3, 4, 5], found
+        assert found[0] == found[1] == found[2] == "/dev/null", found
+        assert found[3].startswith("socket:") and "memfd:spec" in found[4] and "signalfd" in found[5], found
+
+
+@case
+def E04_masked_path_devnull_symlink():
+    product().tries("E04", "CANARY")
+    # an image that brings its own /dev/null, as a link
+    with Canary() as c, Runner() as r:
+        os.makedirs(os.path.join(layer(r, "l"), "dev"))
+        os.symlink(c.path, os.path.join(r.state, "layers", "l", "dev", "null"))
+        r.create("box", rootfs=LAYERS, layers=["l"])
+        tries_in(r, "box", "E04", c.path)
+        c.check()
+
+
+@case
+def E05_console_pts_symlink():
+    box = product().box()
+    product().tries("E05", "CANARY", box=box)
+    answer = product().server.execd(box, "POST", "/pty", {"command": "tty"})
+    assert answer.status == 201, (answer.status, answer.body)
+    with Canary() as c, Runner() as r:
+        os.makedirs(os.path.join(layer(r, "l"), "dev", "pts"))
+        for name in ("console", "ptmx", "tty", "pts/0", "pts/ptmx", "shm"):
+            os.symlink(c.path, os.path.join(r.state, "layers", "l", "dev", name))
+        r.create("box", rootfs=LAYERS, layers=["l"])
+        tries_in(r, "box", "E05", c.path)
+        tries_in(r, "box", "E32")  # opens a terminal
+        c.check()
+
+
+@case
+def E06_procfs_write_redirect():
+    """What is written into an image must not be led elsewhere, least of all into procfs."""
+    targets = ["/proc/sysrq-trigger", "/proc/self/attr/exec", "/proc/sys/kernel/core_pattern",
+               "/proc/1/root/CANARY", "/../../../../../../CANARY", "/dev/null", "/sys/x"]
+    with Canary() as c, Runner() as r:
+        for i, target in enumerate(targets):
+            os.makedirs(os.path.join(layer(r, f"l{i}"), "etc"))
+            for name in ("hosts", "hostname", "resolv.conf"):
+                os.symlink(target.replace("CANARY", c.path.lstrip("/")),
+                           os.path.join(r.state, "layers", f"l{i}", "etc", name))
+            r.create(f"b{i}", rootfs=LAYERS, layers=[f"l{i}"])
+            _, out = probe_in(r, f"b{i}", "cat", "/etc/hostname")
+            assert out in (f"b{i}\n", "") or "No such" in out, (target, out)
+            c.check(out)
+
+
+def refused_or_inside(names):
+    """Images in which these are links to the canary: refused with words, or taken inside."""
+    with Canary() as c, Runner() as r:
+        for i, (name, must_fail) in enumerate(names):
+            os.makedirs(os.path.dirname(os.path.join(layer(r, f"l{i}"), name)), exist_ok=True)
+            os.symlink(c.dir, os.path.join(r.state, "layers", f"l{i}", name))
+            try:
+                r.create(f"b{i}", rootfs=LAYERS, layers=[f"l{i}"])
+                assert not must_fail, name
+                _, out = probe_in(r, f"b{i}", "ls", "/" + name)
+                c.check(out)
+            except Refused as e:
+                assert name.split("/")[0] in e.text, e
+            c.check()
+
+
+@case
+def E07_dev_symlink_image():
+    refused_or_inside([("dev", True), ("dev/pts", False), ("dev/shm", False), ("dev/mqueue", False)])
+
+
+@case
+def E08_proc_sys_symlink_image():
+    refused_or_inside([("proc", True), ("sys", True), ("etc", False), ("usr", False), ("proc/sys", False),
+                       ("proc/self", False), ("sys/fs", False)])
+
+
+SWAP = """
+import os, sys
+base, target, made, other = sys.argv[1:]
+os.makedirs(base + '/' + made, exist_ok=True)
+os.symlink(target, base + '/' + other)
+print('up', flush=True)
+while True:
+    for kind in (made, other):
+        try:
+            os.rename(base + '/' + kind, base + '/t')
+            os.rename(base + '/t', base + '/' + kind)
+        except OSError: pass
+"""
+
+
+def race(rounds, target):
+    """One sandbox swaps a directory of a shared volume for a link, while others are made that have a volume there."""
+    with Canary() as c, Runner() as r:
+        volume(r, "shared")
+        volume(r, "other")
+        shared = (FROM_STORE, "shared", "/v", 0)
+        r.create("racer", volumes=[shared])
+        s, reading = r.start_in("racer", "python3", "-c", SWAP, "/v", c.dir, "dir", "link")
+        assert os.read(reading, 10) == b"up\n"
+        made = 0
+        for _ in range(rounds):
+            try:
+                r.create("b", volumes=[shared, (FROM_STORE, "other", target, 0)])
+                made += 1
+                r.shell("b", f"echo x > {target}/mark")
+                r.delete("b")
+            except Refused as e:
+                assert e.code in (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EBUSY), e
+            c.check()
+        assert made > 0
+        os.close(reading)
+        s.close()
+
+
+@case
+def E09_volume_target_symlink_race():
+    race(40, "/v/t")
+
+
+@case
+def E10_shared_volume_create_race():
+    """Directories that are made for a target must not be made outside."""
+    race(40, "/v/t/made/deeper")
+    with Canary() as c:
+        p = product()
+        first = p.box(volumes=[{"name": "v", "pvc": {"claimName": "e10"}, "mountPath": "/v"}])
+        for i, target in enumerate((c.dir, "/", "../../..", "/proc/1/root", "../sandboxes")):
+            assert p.run(first, f"ln -s {target} /v/s{i}; mkdir -p /v/d; ln -s {target} /v/d/s{i}")[0] == 0
+            for sub in (f"s{i}", f"d/s{i}", f"s{i}/x", f"d/../s{i}", f"d/s{i}/{c.dir.strip('/')}"):
+                answer = p.server.create(volumes=[{"name": "v", "pvc": {"claimName": "e10"}, "subPath": sub,
+                                                   "mountPath": "/m"}])
+                assert 400 <= answer.status < 500 or answer.status == 500, (sub, answer.status, answer.body)
+            c.check()
+
+
+@case
+def E11_host_path_not_allowlisted():
+    with Canary() as c, tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        os.makedirs(os.path.join(d, "ok"))
+        os.symlink(c.dir, os.path.join(d, "link"))
+        os.symlink("/", os.path.join(d, "ok", "root"))
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(d, "docker.sock"))
+        paths = (c.dir, "/", "/etc", d + "/..", d + "/ok/../..", os.path.join(d, "link"),
+                 os.path.join(d, "ok", "root"), os.path.join(d, "ok", "root", "etc"), d + "x",
+                 os.path.join(d, "docker.sock"), "/var/run/docker.sock", "/proc/self/root", "relative", "//etc",
+                 d + "/./ok")
+        with Runner("--allow-path", d) as r:
+            r.create("fine", volumes=[(FROM_HOST, os.path.join(d, "ok"), "/m", 1)])
+            for path in paths:
+                for how in ({"volumes": [(FROM_HOST, path, "/m", 0)]}, {"rootfs": DIR, "directory": path}):
+                    try:
+                        r.create("box", **how)
+                        raise AssertionError(f"accepted: {path}")
+                    except Refused as e:
+                        assert e.code in (errno.EPERM, errno.EINVAL, errno.ELOOP, errno.ENOTDIR), (path, e)
+        os.chmod(d, 0o755)
+        with Server("--set", f"storage.allowed_host_paths={d}") as s:
+            for path in paths:
+                for image in (None, f"dir:{path}"):
+                    more = {"image": {"uri": image}} if image else {
+                        "volumes": [{"name": "v", "host": {"path": path}, "mountPath": "/m"}]}
+                    answer = s.create(**more)
+                    assert 400 <= answer.status < 500, (path, image, answer.status, answer.body)
+            for name in ("..", ".", "../sandboxes", "a/b", "/etc", "a\0b", "", "x" * 300, "-", "A_b"):
+                answer = s.create(volumes=[{"name": "v", "pvc": {"claimName": name}, "mountPath": "/m"}])
+                assert 400 <= answer.status < 500, (name, answer.status, answer.body)
+            for target in ("/proc", "/proc/self", "/sys", "/dev", "/dev/pts", "/", "/../x", "relative", "/a/../b"):
+                answer = s.create(volumes=[{"name": "v", "pvc": {"claimName": "v"}, "mountPath": target}])
+                assert 400 <= answer.status < 500, (target, answer.status, answer.body)
+        listener.close()
+        c.check()
+
+
+@case
+def E12_open_by_handle_at():
+    product().tries("E12")
+
+
+@case
+def E13_mknod_and_raw_disk():
+    product().tries("E13")
+
+
+@case
+def E14_remount_read_write():
+    product().tries("E14", "/usr", "/usr/bin", "/proc/sys", "/sys", "/dev")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d, Runner("--allow-path", d) as r:
+        os.chmod(d, 0o777)
+        volume(r, "v")
+        os.chmod(os.path.join(r.state, "volumes", "v"), 0o777)
+        r.create("box", readonly=True, volumes=[(FROM_HOST, d, "/mnt", 1), (FROM_STORE, "v", "/srv", 1)])
+        tries_in(r, "box", "E14", "/", "/mnt", "/srv", "/etc", "/usr")
+        assert os.listdir(d) == [] and os.listdir(os.path.join(r.state, "volumes", "v")) == []
+
+
+@case
+def E15_double_chroot():
+    product().tries("E15", "CANARY")
+
+
+@case
+def E16_proc_root_of_others():
+    product().tries("E16", "CANARY")
+
+
+@case
+def E17_overlay_marks():
+    with Canary() as c:
+        box = product().box()
+        product().tries("E17", c.dir, box=box)
+        # nothing that the sandbox wrote is a mark for the overlay below it
+        top = os.path.join(product().server.state, "sandboxes", box)
+        for place, dirs, files in os.walk(top):
+            for name in dirs + files:
+                path = os.path.join(place, name)
+                if not os.path.islink(path):
+                    marks = [m for m in os.listxattr(path) if m in ("user.overlay.redirect", "user.overlay.metacopy")]
+                    assert not any(c.dir.encode() in os.getxattr(path, m) for m in marks), (path, marks)
+        with Runner() as r:
+            for name in ("lower", "upper"):
+                os.makedirs(os.path.join(layer(r, name), "dir"))
+            with open(os.path.join(r.state, "layers", "lower", "dir", "plain"), "w", encoding="ascii") as f:
+                f.write("x")
+            upper = os.path.join(r.state, "layers", "upper", "dir")
+            for target in (c.dir, "/../../../../.." + c.dir, "/"):
+                for mark in ("user.overlay.redirect", "user.overlay.metacopy", "trusted.overlay.redirect"):
+                    os.setxattr(upper, mark, target.encode())
+                try:
+                    r.create("box", rootfs=LAYERS, layers=["upper", "lower"])
+                    _, out = probe_in(r, "box", "cat", "/dir/canary")
+                    _, more = probe_in(r, "box", "ls", "/dir")
+                    c.check(out + more)
+                    r.delete("box")
+                except Refused:
+                    pass  # as good
+        c.check()
+
+
+def archive(path, members):
+    with tarfile.open(path, "w") as tar:
+        for name, kind, target, mode in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.mode = kind, target, mode
+            data = b"owned" if kind == tarfile.REGTYPE else b""
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+@case
+def E18_archive_traversal():
+    """`image import` unpacks what a stranger packed; files of a form go where the sandbox itself may write."""
+    with Canary() as c, tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        tarball, state = os.path.join(d, "t.tar"), os.path.join(d, "state")
+        os.mkdir(state)
+        up = "../" * 12
+        members = [
+            (up + c.path.lstrip("/"), tarfile.REGTYPE, "", 0o644), (c.path, tarfile.REGTYPE, "", 0o644),
+            ("link", tarfile.SYMTYPE, c.dir, 0o777), ("link/canary", tarfile.REGTYPE, "", 0o644),
+            ("link/new", tarfile.REGTYPE, "", 0o644), ("hard", tarfile.LNKTYPE, c.path, 0o644),
+            ("hard", tarfile.REGTYPE, "", 0o644), ("a/b/../../../../new", tarfile.REGTYPE, "", 0o644),
+            ("rel", tarfile.SYMTYPE, up + c.dir.lstrip("/"), 0o777), ("rel/new", tarfile.REGTYPE, "", 0o644),
+            ("fine", tarfile.REGTYPE, "", 0o644)]
+        for i in range(len(members)):
+            archive(tarball, members[i:] + members[:i])
+            subprocess.run([os.path.join(BUILD, "opensandbox-server"), "--state-dir", state, "image", "import",
+                            f"i{i}", tarball], check=False, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            c.check()
+            assert sorted(os.listdir(d)) == ["state", "t.tar"], os.listdir(d)
+        # what came in all the same stays inside: the secret is in no layer
+        for place, _, files in os.walk(os.path.join(state, "layers")):
+            for name in files:
+                path = os.path.join(place, name)
+                if stat.S_ISREG(os.lstat(path).st_mode):
+                    assert os.lstat(path).st_ino != os.lstat(c.path).st_ino, path
+
+
+@case
+def E19_file_api_traversal():
+    p = product()
+    with Canary() as c:
+        box = p.box()
+        names = ["/proc/1/root" + c.path, "/proc/self/root" + c.path, "/" + "../" * 20 + c.path.lstrip("/"), c.path,
+                 c.path.replace("/", "%2f"), "/tmp/%2e%2e" + c.path, "/x" * 3000, "/tmp/" + "n" * 300, "/tmp/a%00b",
+                 "/tmp/l0", "/tmp/l9", "/dev/zero", "/dev/tty", "/tmp/fifo", "/proc/1/mem", "/proc/kmsg", "/tmp/sock"]
+        code, out = p.run(box, f"mkfifo /tmp/fifo; ln -s {c.path} /tmp/l0; for i in 0 1 2 3 4 5 6 7 8; do "
+                               "ln -s l$i /tmp/l$((i+1)); done; python3 -c 'import socket; "
+                               "socket.socket(socket.AF_UNIX).bind(\"/tmp/sock\")'")
+        assert code == 0, out
+        for name in names:
+            for path in (f"/files/download?path={name}", f"/files/info?path={name}"):
+                answer = p.server.execd(box, "GET", path)
+                assert c.secret.encode() not in answer.body, name
+                assert answer.status >= 400 or path.startswith("/files/info"), (path, answer.status)
+        for path in (c.path, "/proc/1/root" + c.path, "/tmp/l9"):
+            try:
+                p.upload(box, path, b"owned")
+            except AssertionError:
+                pass  # refused
+            p.server.execd(box, "DELETE", f"/files?path={path}")
+            p.server.execd(box, "POST", "/files/permissions", {path: {"mode": 777}})
+            p.server.execd(box, "POST", "/files/replace", {path: {"old": "canary", "new": "owned"}})
+            c.check()
+        # and past the route that leads there
+        prefix, headers = p.server.endpoint(box)
+        for path in (f"{prefix}/../../../../etc/shadow", f"{prefix}/..%2f..%2fetc/shadow", f"{prefix}//etc/shadow"):
+            answer = p.server.call("GET", path, fields=headers)
+            assert answer.status in (400, 404), (path, answer.status, answer.body)
+        assert p.run(box, "echo alive") == (0, "alive")
+
+
+@case
+def E20_setuid_programs():
+    """They do nothing in a sandbox; and those that a sandbox leaves do nothing for users of the host."""
+    capability = bytes.fromhex("0100000200202000000000000000000000000000")  # cap_sys_admin, cap_setpcap: effective
+    with Runner() as r:
+        where = volume(r, "v")
+        for name, mode in (("owner", 0o4755), ("group", 0o2755), ("capable", 0o755)):
+            shutil.copyfile(PROBE, os.path.join(where, name))
+            os.chmod(os.path.join(where, name), mode)
+        os.setxattr(os.path.join(where, "capable"), "security.capability", capability)
+        r.create("box", volumes=[(FROM_STORE, "v", "/v", 0)])
+        for name in ("owner", "group", "capable"):
+            code, out = r.run("box", f"/v/{name}", "who", uid=1000)
+            assert (code, out) == (0, "uid 1000 euid 1000 egid 1000\n"), (name, out)
+            code, out = r.run("box", f"/v/{name}", "E38", uid=1000)
+            assert "CapEff:\t0000000000000000" in out, out
+        code, out = r.shell("box", "cp /v/owner /tmp/mine && chmod 6755 /tmp/mine && ls -l /tmp/mine")
+        assert code == 0 and "rwsr-sr-x" in out, out
+        assert r.run("box", "/tmp/mine", "who", uid=1000) == (0, "uid 1000 euid 1000 egid 1000\n")
+    p = product()
+    box = p.box(volumes=[{"name": "v", "pvc": {"claimName": "e20"}, "mountPath": "/v"}])
+    assert p.run(box, f"cp {PROBE_INSIDE} /v/rootme; cp {PROBE_INSIDE} /rootme; chmod 6755 /v/rootme /rootme")[0] == 0
+    for name in ("layers", "volumes", "sandboxes", "host", "trash", "server"):
+        path = os.path.join(p.server.state, name)
+        code = f"import os, sys\ntry:\n    os.stat({path!r} + '/.')\nexcept PermissionError: sys.exit(7)\n"
+        assert as_host_user(code) == 7, f"a user of the host gets into {path}"
+    left = [os.path.join(place, "rootme") for place, _, files in os.walk(p.server.state) if "rootme" in files]
+    assert len(left) == 2, left
+    for path in left:
+        st = os.lstat(path)
+        assert st.st_mode & stat.S_ISUID, "the attempt came to nothing by itself"
+        code = f"import os, sys\ntry:\n    os.execv({path!r}, ['x', 'who'])\nexcept PermissionError: sys.exit(7)\n"
+        assert as_host_user(code) == 7, f"a user of the host may run {path}, owner {st.st_uid}"
+
+
+main()

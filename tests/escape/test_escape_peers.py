@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Namespaces, network and neighbours: the host, other sandboxes, former tenants.
+timeout: 600"""
+
+import glob
+import signal
+import subprocess
+
+from escapelib import *  # noqa: F401,F403  pylint: disable=wildcard-import,unused-wildcard-import
+from boxes import EXITED, FROM_STORE, Runner, census
+
+setup()
+
+
+@case
+def E31_socket_families():
+    product().tries("E31")
+    with Runner() as r:
+        r.create("box", network=True)
+        tries_in(r, "box", "E31")
+
+
+@case
+def E39_setns():
+    product().tries("E39")
+
+
+@case
+def E40_abstract_sockets():
+    """Of the host and of another sandbox: names without a file belong to a network namespace."""
+    serve = ("import socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('\\0osb-peer')\ns.listen()\n"
+             "print('up', flush=True)\ns.accept()\nprint('CAME', flush=True)\n")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\0osb-canary")
+    listener.listen()
+    with Runner() as r:
+        for network in (False, True):
+            r.create("one", network=network)
+            r.create("two", network=network)
+            s, reading = r.start_in("one", "python3", "-c", serve)
+            assert os.read(reading, 100) == b"up\n"
+            tries_in(r, "two", "E41", "@osb-peer", "@osb-canary")
+            os.set_blocking(reading, False)
+            try:
+                assert os.read(reading, 100) == b""
+            except BlockingIOError:
+                pass
+            os.close(reading)
+            s.close()
+            r.delete("one")
+            r.delete("two")
+    nobody_came(listener)
+    listener.close()
+
+
+@case
+def E41_sockets_of_the_host():
+    with Canary() as c:
+        path = os.path.join(c.dir, "s")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        os.chmod(path, 0o777)
+        c.before = c.look()
+        p = product()
+        other = p.box()
+        state = p.server.state
+        product().tries("E41", path, os.path.join(state, "sock", other), os.path.join(state, "runner.sock"),
+                        "/run/opensandbox/runner.sock", f"/proc/1/root{path}")
+        nobody_came(listener)
+        listener.close()
+        c.check()
+
+
+@case
+def E42_metadata_services():
+    addresses = ["169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192",
+                 "fd00:ec2::254"]
+    argv = [x for a in addresses for x in (a, "80")]
+    listeners = []
+    with Runner("--ipv6") as r:
+        try:
+            for a in addresses:
+                six = ":" in a
+                subprocess.run(["ip", "addr", "add", a + ("/128" if six else "/32"), "dev", "lo"] +
+                               (["nodad"] if six else []), check=True)
+                listeners.append(socket.create_server((a, 80), family=socket.AF_INET6 if six else socket.AF_INET))
+            for box, network in (("on", True), ("off", False)):
+                r.create(box, network=network)
+                for uid in USERS:
+                    code, out = probe_in(r, box, "E42", *argv, uid=uid)
+                    held(uid, code, out)
+                    assert out.count("refused") == len(addresses), out
+            nobody_came(*listeners)
+        finally:
+            for s in listeners:
+                s.close()
+            for a in addresses:
+                subprocess.run(["ip", "addr", "del", a + ("/128" if ":" in a else "/32"), "dev", "lo"], check=False)
+
+
+@case
+def E43_host_and_neighbours():
+    """Loopback and addresses of the host, the gateway, other sandboxes; TCP and UDP."""
+    lan = "198.51.100.7"
+    subprocess.run(["ip", "addr", "add", lan + "/32", "dev", "lo"], check=True)
+    every = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    port = every.getsockname()[1]
+    datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    datagrams.bind(("::", port))
+    serve = ("import select, socket\n"
+             f"s = socket.create_server(('::', {port}), family=socket.AF_INET6, dualstack_ipv6=True)\n"
+             f"u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\nu.bind(('::', {port}))\n"
+             "print('up', flush=True)\nselect.select([s, u], [], [])\nprint('CAME', flush=True)\n")
+    try:
+        with Runner("--ipv6") as r:
+            peer = r.create("peer", network=True)
+            s, reading = r.start_in("peer", "python3", "-c", serve)
+            assert os.read(reading, 100) == b"up\n"
+            r.create("box", network=True)
+            _, route = r.shell("box", "ip route show default || cat /proc/net/route")
+            gateway = route.split(" via ")[1].split()[0] if " via " in route else "10.200.0.1"
+            addresses = [lan, gateway, peer.ip4.decode(), peer.ip6.decode(), "10.200.255.254", "0.0.0.0", "fe80::1"]
+            tries_in(r, "box", "E42", *(x for a in addresses for x in (a, str(port))))
+            addresses += ["224.0.0.1", "224.0.0.251", "255.255.255.255", "ff02::1", "ff02::2", "ff02::fb"]
+            for uid in USERS:
+                code, out = probe_in(r, "box", "E43-udp", *(x for a in addresses for x in (a, str(port))), uid=uid)
+                assert code == 0, out
+            # one's own loopback is one's own: nobody listens there
+            tries_in(r, "box", "E42", "127.0.0.1", str(port))
+            os.set_blocking(reading, False)
+            try:
+                assert os.read(reading, 100) == b""
+            except BlockingIOError:
+                pass
+            os.close(reading)
+            s.close()
+        nobody_came(every, datagrams)
+    finally:
+        every.close()
+        datagrams.close()
+        subprocess.run(["ip", "addr", "del", lan + "/32", "dev", "lo"], check=False)
+
+
+@case
+def E44_route_localnet():
+    listener = socket.create_server(("127.0.0.1", 0))
+    with Runner() as r:
+        item = r.create("box", network=True)
+        for name in ("all", item.ifname.decode()):
+            with open(f"/proc/sys/net/ipv4/conf/{name}/route_localnet", encoding="ascii") as f:
+                assert f.read() == "0\n", name
+        tries_in(r, "box", "E44", str(listener.getsockname()[1]))
+    nobody_came(listener)
+    listener.close()
+
+
+@case
+def E45_forged_addresses():
+    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sink.bind(("0.0.0.0", 0))
+    with Runner() as r:
+        item = r.create("box", network=True)
+        peer = r.create("peer", network=True)
+        for forged in ("192.0.2.1", peer.ip4.decode(), "127.0.0.1"):
+            for to in (peer.ip4.decode(), "198.51.100.9"):
+                tries_in(r, "box", "E45", forged, to, str(sink.getsockname()[1]))
+        _, out = r.shell("box", "ip addr 2>/dev/null || cat /proc/net/fib_trie")
+        assert item.ip4.decode() in out, out
+    nobody_came(sink)
+    sink.close()
+
+
+def processes_of(uid_base, before=()):
+    """(pid's status file, name) of all processes with an id of that range"""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/status"):
+        try:
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+        except OSError:
+            continue
+        uid = int(next(line for line in text.splitlines() if line.startswith("Uid:")).split()[1])
+        if uid_base <= uid < uid_base + 65536 and path not in before:
+            found.append((path, text.split("\n", 1)[0]))
+    return found
+
+
+@case
+def E63_survivor_after_delete():
+    with Runner() as r:
+        for how in ("running", "paused", "killed"):
+            before = set(glob.glob("/proc/[0-9]*/status"))
+            item = r.create("box")
+            for uid in USERS:
+                s, reading = r.start_in("box", "probe", "survivor", uid=uid, program=PROBE)
+                assert os.read(reading, 100) == b"hiding\n", uid
+                os.close(reading)
+                s.close()
+            assert len(processes_of(item.uid_base, before)) >= 3
+            if how == "paused":
+                r.pause("box")
+            if how == "killed":
+                os.kill(item.pid, signal.SIGKILL)
+                r.event("box", EXITED)
+                assert processes_of(item.uid_base, before) == []
+            r.delete("box")
+            assert processes_of(item.uid_base, before) == [], how
+        assert not any(census(r).values()), census(r)
+
+
+@case
+def E65_nothing_of_the_last_tenant():
+    with Runner("--pool", "1") as r:
+        seen = set()
+        for _ in range(6):
+            item = r.create("same", network=True)
+            assert (item.uid_base, item.ip4) not in seen, "range or address used again at once"
+            seen.add((item.uid_base, item.ip4))
+            for uid in USERS:
+                code, out = probe_in(r, "same", "E65", uid=uid)
+                assert code == 0, out
+            for uid in reversed(USERS):
+                code, out = probe_in(r, "same", "poison", uid=uid)
+            assert code == 0, out
+            r.delete("same")
+
+
+WATCH = """
+import ctypes, os, select, struct, sys
+libc = ctypes.CDLL(None)
+fd = libc.inotify_init()
+assert all(libc.inotify_add_watch(fd, d.encode(), 0xfff) > 0 for d in sys.argv[1:])
+print('up', flush=True)
+while not os.path.exists('/tmp/stop'): select.select([fd], [], [], 0.02)
+while select.select([fd], [], [], 0)[0]:
+    data = os.read(fd, 65536)
+    while data:
+        n = struct.unpack_from('I', data, 12)[0]
+        print('SAW', data[16:16 + n].rstrip(b'\\0').decode())
+        data = data[16 + n:]
+print('end', flush=True)
+"""
+
+
+@case
+def X04_what_others_run_is_not_seen():
+    """The host image is everybody's, its inodes are not: events on them tell of nobody else, locks bind nobody else."""
+    with Runner() as r:
+        r.create("spy")
+        r.create("other")
+        s, reading = r.start_in("spy", "python3", "-c", WATCH, "/usr/bin", "/usr/sbin", "/usr/games")
+        assert os.read(reading, 10) == b"up\n"
+        assert r.run("other", "factor", "6") == (0, "6: 2 3\n")
+        subprocess.run(["factor", "6"], check=True, stdout=subprocess.DEVNULL)
+        r.shell("spy", "echo > /tmp/stop")
+        out = b""
+        while b"end" not in out:
+            more = os.read(reading, 65536)
+            assert more, out
+            out += more
+        os.close(reading)
+        s.close()
+        assert b"factor" not in out, out
+        lock = "exec 9< /usr/bin/factor; flock -xn 9 && echo mine; "
+        s, reading = r.start_in("spy", "sh", "-c", lock + "exec tail -f /dev/null")
+        assert os.read(reading, 10) == b"mine\n"
+        assert r.shell("other", lock) == (0, "mine\n")
+        assert subprocess.run(["sh", "-c", lock], stdout=subprocess.PIPE, check=True).stdout == b"mine\n"
+        os.close(reading)
+        s.close()
+
+
+@case
+def X05_descriptors_through_a_shared_volume():
+    """A socket in a shared volume passes descriptors between those who share it; the host is not among them."""
+    with Canary() as c, Runner() as r:
+        path = os.path.join(r.state, "volumes", "v")
+        volume(r, "v")
+        os.chmod(path, 0o777)
+        r.create("one", volumes=[(FROM_STORE, "v", "/v", 0)])
+        r.create("two", volumes=[(FROM_STORE, "v", "/v", 0)])
+        send = ("import socket, os\ns = socket.socket(socket.AF_UNIX)\ns.bind('/v/s')\ns.listen()\n"
+                "os.chmod('/v/s', 0o777)\nprint('up', flush=True)\nc, _ = s.accept()\n"
+                "socket.send_fds(c, [b'x'], [os.open('/', os.O_RDONLY)])\nc.recv(1)\n")
+        take = ("import socket, os, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('/v/s')\n"
+                "fd = socket.recv_fds(s, 1, 1)[1][0]\n"
+                "for up in ('', '../' * 20):\n    try:\n        print(open(os.open(up + sys.argv[1].lstrip('/'), "
+                "os.O_RDONLY, dir_fd=fd)).read())\n    except OSError as e: print('refused', e)\n")
+        s, reading = r.start_in("one", "python3", "-c", send)
+        assert os.read(reading, 10) == b"up\n"
+        _, out = r.run("two", "python3", "-c", take, c.path)
+        assert out.count("refused") == 2, out
+        c.check(out)
+        os.close(reading)
+        s.close()
+
+
+FLOOD = """
+import errno, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sent = refused = 0
+for port in range(1000, 1000 + int(sys.argv[1])):
+    try:
+        s.sendto(b'x', ('198.51.100.9', port))
+        sent += 1
+    except OSError as e:  # word of a refusal before
+        refused += 1
+print(sent, refused)
+"""
+
+
+@case
+def X06_connections_of_all_taken():
+    """The host keeps one table of connections for everybody; one sandbox gets a share of it."""
+    def tracked():
+        with open("/proc/sys/net/netfilter/nf_conntrack_count", encoding="ascii") as f:
+            return int(f.read())
+
+    count = ("table inet t { set s { type ifname; flags dynamic; }\n"
+             "chain c { add @s { iifname ct count over 9 } drop; }\n}")
+    if subprocess.run(["unshare", "-n", "nft", "-f", "-"], input=count, text=True, check=False).returncode != 0:
+        raise Lacks("counting of connections (nft_connlimit)")
+    subprocess.run(["ip", "link", "add", "out0", "type", "veth", "peer", "name", "out1"], check=True)
+    try:
+        for words in ("link set out1 up", "link set out0 up", "addr add 198.51.100.1/24 dev out0",
+                      "neigh add 198.51.100.9 lladdr 02:00:00:00:00:09 dev out0 nud permanent"):
+            subprocess.run(["ip", *words.split()], check=True)
+        with Runner() as r:
+            r.create("flood", network=True)
+            r.create("other", network=True)
+            before = tracked()
+            code, out = r.run("flood", "python3", "-c", FLOOD, "12000")
+            assert code == 0, out
+            taken = tracked() - before
+            assert 4096 < taken <= 8192 + 64, (taken, out)
+            code, out = r.run("other", "python3", "-c", FLOOD, "100")
+            assert (code, out) == (0, "100 0\n"), out
+            assert tracked() - before >= taken + 90, (tracked(), before, taken)
+    finally:
+        subprocess.run(["ip", "link", "del", "out0"], check=True)
+
+
+main()
