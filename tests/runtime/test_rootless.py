@@ -155,6 +155,43 @@ def says_what_is_missing():
 
 
 @case
+def without_user_namespaces_it_says_so_and_does_not_start():
+    with Home() as home:
+        # a user namespace in which no other can be made, with the user in it
+        ready, go = os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(go[1])
+            if C.CDLL(None).unshare(0x10000000) != 0:
+                os._exit(3)
+            os.write(ready[1], b"x")
+            os.read(go[0], 1)
+            with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as f:
+                f.write("0")
+            os.setresgid(UID, UID, UID)
+            os.setresuid(UID, UID, UID)
+            sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)[0]
+            os.set_inheritable(sock.fileno(), True)
+            log = os.open(os.path.join(home.home, "log"), os.O_WRONLY | os.O_CREAT, 0o600)
+            os.dup2(log, 2)
+            os.chdir("/")
+            os.execv(boxes.RUNNER, [boxes.RUNNER, "--state-dir", home.state, "--fd", str(sock.fileno())])
+        assert os.read(ready[0], 1) == b"x"
+        for name in ("uid_map", "gid_map"):
+            with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as f:
+                f.write(f"0 0 1\n{UID} {UID} 1\n")
+        os.write(go[1], b"x")
+        _, status = os.waitpid(pid, 0)
+        for fd in (*ready, *go):
+            os.close(fd)
+        with open(os.path.join(home.home, "log"), encoding="ascii") as f:
+            text = f.read()
+        assert os.waitstatus_to_exitcode(status) == 1, (status, text)
+        assert "user namespaces for ordinary users" in text and "user.max_user_namespaces" in text, text
+        assert os.listdir(home.state) == []
+
+
+@case
 def one_line_for_each_thing_at_start():
     with Home() as home:
         with tempfile.TemporaryFile() as log:
@@ -330,6 +367,9 @@ def users_where_ids_were_set_aside():
                 refused(errno.ENOTSUP, r.create, "limited", pids=20)
             r.restart()
             assert r.shell("box", "id -u", uid=1000) == (0, "1000\n")
+            # what is closed to everybody goes all the same
+            assert r.shell("box", "cd /home/sandbox && mkdir -p a/b/c && touch a/b/c/d && chmod 0 a/b/c/d a/b/c a/b a",
+                           uid=1000)[0] == 0
             r.delete("box")
             assert census(r)["boxes"] == census(r)["trash"] == []
 
