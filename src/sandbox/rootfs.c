@@ -128,9 +128,12 @@ static int show_host(int root_fd, const char *name, struct err *e)
 	if (at < 0)
 		return err_code(e, at, "open /%s of the host image", name);
 	r = mnt_clone(AT_FDCWD, from, 0, attrs, -1, &fd, e);
-	/* there are mounts below, which the kernel lets nobody but the host's root take apart */
-	if (r == -EINVAL)
+	/* There are mounts below, which the kernel lets nobody but the host's root take apart, nor
+	 * put under an overlay: then it is shown as it is. */
+	if (r == -EINVAL) {
 		r = mnt_clone(AT_FDCWD, from, AT_RECURSIVE, attrs, -1, &fd, e);
+		return r < 0 ? r : mnt_attach(fd, at, e);
+	}
 	/* it goes with the old root; the overlay has its own hold on it */
 	if (r == 0)
 		r = mnt_attach_at(fd, AT_FDCWD, "h", e);

@@ -263,6 +263,20 @@ def images_and_volumes_of_the_users():
 
 
 @case
+def file_systems_below_usr():
+    """The kernel lets an ordinary user neither leave them out nor put them under an overlay."""
+    with Home() as home:
+        prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                  'mount -t tmpfs below /usr/share/man && echo x > /usr/share/man/mark && exec "$@"', "sh"]
+        with home.runner(prefix=prefix) as r:
+            r.create("box")
+            assert r.shell("box", "cat /usr/share/man/mark; python3 -c 'print(1)'") == (0, "x\n1\n")
+            for path in ("/usr/x", "/usr/share/man/x"):
+                code, out = r.shell("box", f"touch {path}")
+                assert code != 0 and "Read-only" in out, (path, out)
+
+
+@case
 def groups_of_the_user_stay_his():
     """Where the kernel lets nobody leave groups, sandboxes are in them, and there is nothing that they open."""
     with Home() as home:
