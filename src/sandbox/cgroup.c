@@ -198,8 +198,8 @@ static int open_if_ours(const char *path)
 }
 
 /* The directory that the instance's goes into, and its path; -EACCES if there is none for us. The
- * neighbour's parent is preferred to our own cgroup: what has processes of its own cannot pass on
- * controllers (v2), and it stays when we are started elsewhere the next time. */
+ * parent of a process's cgroup is preferred to that cgroup: what has processes in it cannot pass on
+ * controllers (v2), and a parent is more likely to be there when we are started the next time. */
 static int open_base(const struct cgroups *c, const char *at, const char *name, bool v2,
 		     unsigned mask, char *path, size_t size)
 {

@@ -542,6 +542,11 @@ def cgroups_that_were_given_are_used():
             assert r.list()["box"].state == PAUSED
             r.resume("box")
             assert r.shell("box", "echo on") == (0, "on\n")
+            try:
+                r.create("more")
+                r.delete("more")
+            except Refused as e:  # the way in leads over cgroups that are not the user's
+                assert e.code == errno.EACCES and "must be started where it was" in e.text, e
             r.delete("box")
             r.restart()
         with home.runner(prefix=cgroups.prefix()) as r:
