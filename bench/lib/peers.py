@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import clients  # noqa: E402
 
 PUBLIC = "opensandbox-server==1.1.1"
-BRIDGE, SUBNET = "osbbench0", "172.31.251.1/24"
+BRIDGE, SUBNET = f"osbb{os.getpid()}", f"172.31.{os.getpid() % 250}.1/24"
 LIMIT = 120
 
 
@@ -296,38 +296,40 @@ class Public:
 
 
 class Peers:
-    """All that work here; stop() ends them in the right order. Reasons of the others go to the report."""
+    """start() finds all that work here and tells the report why the others do not; stop() ends what was started."""
 
-    def __init__(self, directory, report, names=None):
-        self.found, self.daemon = [], None
-        makers = (("docker", self._docker(Docker, directory)), ("docker with gVisor", self._docker(Runsc, directory)),
-                  ("podman", lambda: Podman(directory, self._root(directory))),
-                  ("public server on docker", self._docker(lambda d: Public(directory, d), directory)),
-                  ("bubblewrap (floor)", lambda: Bubblewrap(self._root(directory))))
+    def __init__(self, directory, report):
+        self.directory, self.report, self.found, self.daemon, self.root = directory, report, [], None, None
+        self.no_daemon = None
+
+    def start(self):
+        makers = (("docker", lambda: Docker(self._daemon())), ("docker with gVisor", lambda: Runsc(self._daemon())),
+                  ("podman", lambda: Podman(self.directory, self._root())),
+                  ("public server on docker", lambda: Public(self.directory, self._daemon())),
+                  ("bubblewrap (floor)", lambda: Bubblewrap(self._root())))
         for name, make in makers:
-            if names is not None and name not in names:
-                continue
+            print(f"starting {name}", flush=True)
             try:
                 self.found.append(make())
             except Exception as error:  # pylint: disable=broad-except
-                report.miss(name, str(error).replace(directory, "").replace("\n", " "))
+                self.report.miss(name, str(error).replace(self.directory, "").replace("\n", " "))
 
-    def _docker(self, kind, directory):
-        def make():
-            self.daemon = self.daemon or Dockerd(directory)
-            return kind(self.daemon)
-        return make
+    def _daemon(self):
+        if self.no_daemon:
+            raise self.no_daemon
+        try:
+            self.daemon = self.daemon or Dockerd(self.directory)
+        except Exception as error:
+            self.no_daemon = error
+            raise
+        return self.daemon
 
-    @staticmethod
-    def _root(directory):
-        root = os.path.join(directory, "rootfs")
-        return root if os.path.isdir(root) else rootfs.unpack(directory)
+    def _root(self):
+        self.root = self.root or rootfs.unpack(self.directory)
+        return self.root
 
     def __iter__(self):
         return iter(self.found)
-
-    def get(self, name):
-        return next((peer for peer in self.found if peer.name == name), None)
 
     def stop(self):
         for peer in reversed(self.found):

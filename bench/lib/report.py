@@ -171,11 +171,17 @@ def goal_rows(goals):
     return [[g["what"], g["goal"], g["measured"], "yes" if g["met"] else "**no**"] for g in goals]
 
 
+def again(name):
+    """How to take the figures once more; a number behind the name is how many sandboxes are alive."""
+    part, _, live = name.partition("-")
+    return f"{'OSB_BENCH_LIVE=' + live + ' ' if live else ''}make bench BENCH={part}"
+
+
 def page(data):
     name = data["name"]
     lines = [f"# {data['title']}", "",
              machine_words(data["machine"]) + " Peers are measured in turns in one run. Ratios travel between "
-             f"machines, absolute numbers do not. `make bench BENCH={name}` takes them again; "
+             f"machines, absolute numbers do not. `{again(name)}` takes them again; "
              f"[{name}.json]({name}.json) has the same for programs.", ""]
     for note in data["notes"]:
         lines += [note, ""]

@@ -26,7 +26,8 @@ TAIL = """## Not among these
 - Nothing may be left after `kill -9` of server or runner: that is a test, `tests/runtime/test_kill9.py`, not a
   figure. The same holds for memory, descriptors, mounts and dentries over many rounds (`test_flat.py`).
 - Forks of a running sandbox are not built yet and have no figure.
-- 5,000 sandboxes at once take some minutes: `OSB_BENCH_LIVE=5000 make bench BENCH=density`.
+- 5,000 sandboxes at once take some minutes more: `OSB_BENCH_LIVE=5000 make bench BENCH=density`; the page is then
+  density-5000.md.
 """
 
 
