@@ -8,7 +8,7 @@ import glob
 import json
 import os
 
-from report import DOCS, goal_rows, machine_words, table
+from report import DOCS, goal_rows, machine_words, number, table
 
 HEAD = """# Benchmarks
 
@@ -31,6 +31,10 @@ TAIL = """## Not among these
 """
 
 
+def medians(group):
+    return ", ".join(f"{who} {number(s['median'])}" for who, s in group["who"].items() if s["ok"]) + " " + group["unit"]
+
+
 def main():
     reports = []
     for path in sorted(glob.glob(os.path.join(DOCS, "*.json"))):
@@ -44,7 +48,10 @@ def main():
                   (": missed are " + "; ".join(goal["what"] for goal in missed) + "." if missed else "."), ""]
     for report in reports:
         lines += [f"## [{report['title']}]({report['name']}.md)", "", machine_words(report["machine"]), ""]
-        lines += table(["figure", "goal", "measured", "met?"], goal_rows(report["goals"]))
+        if report["goals"]:
+            lines += table(["figure", "goal", "measured", "met?"], goal_rows(report["goals"]))
+        else:
+            lines += table(["figure, without a goal", "medians"], [[g["what"], medians(g)] for g in report["groups"]])
     lines.append(TAIL)
     with open(os.path.join(DOCS, "README.md"), "w", encoding="utf-8") as out:
         out.write("\n".join(lines))
