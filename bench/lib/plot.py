@@ -23,8 +23,8 @@ def text(x, y, words, size=12, anchor="start", fill=INK):
 def scale(low, high):
     """0..1 for a value, along a logarithm where the values lie far apart."""
     if low > 0 and high / low > 20:
-        start = math.floor(math.log10(low))
-        span = math.log10(high) - start or 1
+        start = math.log10(low) - 0.5  # the least has a bar, too
+        span = math.log10(high) - start
         return True, lambda value: max(0.0, (math.log10(value) - start) / span)
     return False, lambda value: value / high if high else 0.0
 
