@@ -94,6 +94,7 @@ static void answer_create(struct box *b, const struct err *e)
 	if (!b->creating)
 		return;
 	b->creating = false;
+	b->r->n_creating--;
 	if (e != NULL)
 		m.err = *e;
 	box_describe(b, &m);
@@ -149,6 +150,7 @@ static void fail_create(struct box *b)
 	struct msg_item m = { .head = { MSG_CREATE, sizeof(m), b->create_cookie }, .err = b->why };
 	struct runner *r = b->r;
 
+	r->n_creating--;
 	forget(b);
 	peer_send(r, &m, sizeof(m), -EBADF);
 }
@@ -354,6 +356,7 @@ int box_create(struct runner *r, const struct msg_create *m, const int *fds, str
 		free(b);
 		return err_code(e, q, "watch the sandbox");
 	}
+	r->n_creating++;
 	return 0;
 }
 

@@ -390,6 +390,9 @@ static bool on_idle(void *arg)
 
 	if (sweep_step(r))
 		return true;
+	/* who waits for a sandbox does not wait for the next one's network */
+	if (r->n_creating > 0)
+		return false;
 	q = net_refill(&r->net, &e);
 	if (q < 0)
 		log_warn("cannot prepare a network namespace", { "why", e.msg });
@@ -438,6 +441,7 @@ static void leave(struct runner *r)
 {
 	struct err e = ERR_INIT;
 
+	sweep_leave(r);
 	if (r->boxes.count != 0)
 		return;
 	cgroup_teardown(&r->cgroups);

@@ -55,6 +55,7 @@ struct runner {
 	bool pids_by_user; /* see set_up_limits */
 
 	struct map boxes;            /* by id */
+	unsigned n_creating;         /* of them, still being made */
 	struct list waiting;         /* boxes that are being paused */
 	struct list short_of_memory; /* boxes in which something is about to be killed */
 

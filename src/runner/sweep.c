@@ -22,13 +22,10 @@
 #include "sys/fsat.h"
 #include "sys/process.h"
 
-/* Entries removed on the spot; a bigger tree is left to a process of its own. */
-#define AT_ONCE 256
-
-/* The tree first moves to the trash under a name nobody asks for, so that its id is free again. */
+/* To the trash under a name nobody asks for, so that its id is free again. What lies there is left
+ * to a process of its own: each rmdir(2) may wait for the disk. */
 static void trash_box(struct runner *r, const char *id)
 {
-	unsigned budget = AT_ONCE;
 	char name[24];
 
 	rand_hex(name, 8);
@@ -37,8 +34,7 @@ static void trash_box(struct runner *r, const char *id)
 			log_warn("cannot trash", { "id", id }, { "why", strerrordesc_np(errno) });
 		return;
 	}
-	if (fsat_remove_tree(r->state.trash_fd, name, &budget) < 0)
-		r->trash_left = true;
+	r->trash_left = true;
 }
 
 void sweep_remove(struct runner *r, const char *id)
@@ -154,7 +150,7 @@ void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left)
 	*ret_left = s.left;
 }
 
-/* ---- the broom: a child that removes big trees while we go on ---- */
+/* ---- the broom: a child that removes trees while we go on ---- */
 
 static void on_broom(struct watch *w, uint32_t events UNUSED)
 {
@@ -166,9 +162,10 @@ static void on_broom(struct watch *w, uint32_t events UNUSED)
 
 static _Noreturn void sweep_trash_main(struct runner *r)
 {
-	DIR *dir = fdopendir(r->state.trash_fd);
+	/* opened anew: a descriptor we share with the runner has one place in it for all brooms */
+	int fd = openat(r->state.trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = 0;
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *d;
-	int failed = 0;
 
 	(void)setpriority(PRIO_PROCESS, 0, 19);
 	while (dir != NULL && (d = readdir(dir)) != NULL)
@@ -218,4 +215,10 @@ bool sweep_step(struct runner *r)
 	if (r->cgroups_left && (r->loop.tick_at_ms == 0 || retry_at < r->loop.tick_at_ms))
 		r->loop.tick_at_ms = retry_at;
 	return false;
+}
+
+void sweep_leave(struct runner *r)
+{
+	if (r->trash_left)
+		start_broom(r);
 }

@@ -16,4 +16,7 @@ void sweep_tick(struct runner *r);
 /* A piece of the work that is left; false if there is none. */
 bool sweep_step(struct runner *r);
 
+/* At our end: what lies in the trash goes, although we do not wait for it. */
+void sweep_leave(struct runner *r);
+
 #endif

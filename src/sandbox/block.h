@@ -13,7 +13,7 @@
 
 #define BLOCK_SIZE 256u   /* numbers in a block */
 #define BLOCK_ALL  128u   /* blocks on a host */
-#define BLOCK_MINE 16u    /* blocks an instance may have */
+#define BLOCK_MINE 32u    /* blocks an instance may have */
 #define BLOCK_UIDS 65536u /* user ids per number */
 
 struct blocks {

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "sandbox/msg.h"
 
-#define TABLE_ROWS 4096
+#define TABLE_ROWS 8192
 
 enum table_flag {
 	TABLE_NETWORK = 1u << 0,

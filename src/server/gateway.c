@@ -169,7 +169,7 @@ static struct port *port_get(struct sandbox *sb, uint16_t number)
 	p->number = number;
 	opt.dial = dial_port;
 	opt.dial_ctx = p;
-	opt.max_idle = 4;
+	opt.max_idle = 32;           /* a new one goes through the runner */
 	opt.response_timeout_ms = 0; /* services may think as long as their client waits */
 	if (http_upstream_new(sb->manager->loop, &opt, &p->upstream, NULL) < 0) {
 		free(p);

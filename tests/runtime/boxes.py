@@ -134,6 +134,14 @@ def fcntl_seal(fd):
                 fcntl.F_SEAL_WRITE)
 
 
+def is_broom(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="ascii") as f, open(f"/proc/{pid}/stat", encoding="ascii") as g:
+            return f.read().startswith("opensandbox-run") and int(g.read().rsplit(")", 1)[1].split()[16]) == 19
+    except OSError:
+        return False
+
+
 class Runner:
     """A runner with a state directory of its own, and the server's end of its socket."""
 
@@ -145,6 +153,15 @@ class Runner:
             self.execd = sealed(f.read(), "execd")
         self.sock = self.process = None
         self.start()
+
+    def brooms(self):
+        """Children that sweep: they have the runner's own name."""
+        try:
+            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
+                pids = f.read().split()
+        except (AttributeError, OSError):
+            return []
+        return [pid for pid in pids if is_broom(pid)]
 
     def pair(self):
         return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -378,6 +395,10 @@ def census(runner):
         path = os.path.join(runner.state, *parts)
         return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
+    # what was deleted is on its way out by another process, a child of the runner
+    deadline = time.monotonic() + DEADLINE_S
+    while (names("trash") or runner.brooms()) and time.monotonic() < deadline:
+        pass
     mounts = [line for line in open("/proc/self/mountinfo") if runner.state in line]
     table = os.path.join(runner.state, "table")
     rows = 0

@@ -367,10 +367,12 @@ def many_rounds_leave_the_runner_as_it_was():
         for i in range(20):
             r.create("x")
             r.delete("x")
+        census(r)  # waits for the broom
         before = weigh(r)
         for i in range(200):
             r.create("x")
             r.delete("x")
+        census(r)
         after = weigh(r)
         assert after[1] == before[1], (before, after)
         assert after[0] <= before[0] + 64, (before, after)

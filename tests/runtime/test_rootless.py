@@ -87,6 +87,7 @@ class Home:
 
     def is_empty(self):
         """Nothing of a sandbox is left, on disk or alive."""
+        until(lambda: not os.listdir(os.path.join(self.state, "trash")), "the trash to go")
         left = {name: os.listdir(os.path.join(self.state, name))
                 for name in ("sandboxes", "sock", "trash", "mnt") if os.path.isdir(os.path.join(self.state, name))}
         with open(os.path.join(self.state, "table"), "rb") as f:
