@@ -111,7 +111,6 @@ func main() {
 		for {
 			op, code, ok := receive()
 			if !ok || op == "exit" {
-				os.RemoveAll(dir)
 				os.Exit(0)
 			}
 			switch op {

@@ -10,12 +10,9 @@
 #include "execd/env.h"
 #include "execd/mkdirs.h"
 
-/* Ours, or one that the image has a Jupyter kernel for. */
 static const struct code_language *find_language(struct http_req *r, struct span name)
 {
-	const struct code_language *lang = code_language_find(name);
-
-	return lang != NULL ? lang : code_jupyter_find(execd_of(r), name);
+	return code_jupyter_or_ours(execd_of(r), name);
 }
 
 /* --- POST /code --- */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "execd/api.h"
 #include "execd/code_events.h"
+#include "execd/kernel_spare.h"
 
 /* --- the end of a run --- */
 
@@ -59,27 +60,34 @@ static void give_code(struct code_context *c)
 				      : "the cell is too long");
 }
 
-static void on_ready(struct kernel *k)
+/* Who asked for the context gets it. */
+static void answer_asking(struct code_context *c)
 {
-	struct code_context *c = k->user;
 	struct http_req *r = TAKE(c->asking);
 	struct buf body = BUF_INIT(KIB(64));
 	struct jw w = JW_INIT(&body);
 
-	if (r != NULL) {
-		r->user = NULL;
-		code_context_write(&w, c);
-		api_json(r, 200, &body);
-	}
+	if (r == NULL)
+		return;
+	r->user = NULL;
+	code_context_write(&w, c);
+	api_json(r, 200, &body);
+}
+
+static void on_ready(void *user)
+{
+	struct code_context *c = user;
+
+	answer_asking(c);
 	if (c->running && c->interrupted)
 		fail_run(c, "KeyboardInterrupt", "interrupted before it began");
 	else if (c->running)
 		give_code(c);
 }
 
-static void on_text(struct kernel *k, const char *type, struct span text)
+static void on_text(void *user, const char *type, struct span text)
 {
-	struct code_context *c = k->user;
+	struct code_context *c = user;
 
 	if (!c->running || text.len == 0)
 		return;
@@ -95,9 +103,9 @@ static void tell_count(struct code_context *c, int64_t count)
 	code_events_count(&c->events, count);
 }
 
-static void on_frame(struct kernel *k, const char *op, const json_t *frame)
+static void on_frame(void *user, const char *op, const json_t *frame)
 {
-	struct code_context *c = k->user;
+	struct code_context *c = user;
 	int64_t count = 0;
 
 	if (!c->running)
@@ -113,9 +121,9 @@ static void on_frame(struct kernel *k, const char *op, const json_t *frame)
 	code_events_result(&c->events, json_object_get(frame, "data"));
 }
 
-static void on_done(struct kernel *k, int64_t count)
+static void on_done(void *user, int64_t count)
 {
-	struct code_context *c = k->user;
+	struct code_context *c = user;
 
 	if (!c->running)
 		return;
@@ -126,24 +134,18 @@ static void on_done(struct kernel *k, int64_t count)
 
 static int start_kernel(struct code_context *c, struct err *e);
 
-/* A template may have been in a bad state: once more, without. */
-static bool second_try(struct code_context *c, bool was_starting)
+static void on_ended(void *user, const char *words)
 {
-	if (!was_starting || c->unforked)
-		return false;
-	c->unforked = true;
-	return start_kernel(c, NULL) == 0;
-}
-
-static void on_ended(struct kernel *k, const char *words)
-{
-	struct code_context *c = k->user;
+	struct code_context *c = user;
+	const struct kernel *k = TAKE(c->kernel);
 	struct http_req *r = c->asking;
 	bool started = k->was_ready;
 
-	c->kernel = NULL;
-	if (!started && k->from_template && second_try(c, true))
-		return;
+	if (!started && k->from_template) { /* that may be in a bad state: once more, without */
+		c->unforked = true;
+		if (start_kernel(c, NULL) == 0)
+			return;
+	}
 	if (r != NULL) {
 		c->asking = NULL;
 		r->user = NULL;
@@ -166,9 +168,9 @@ static void on_ended(struct kernel *k, const char *words)
 	}
 }
 
-static bool is_full(struct kernel *k)
+static bool is_full(void *user)
 {
-	const struct code_context *c = k->user;
+	const struct code_context *c = user;
 
 	return c->running && c->events.req != NULL && c->events.full;
 }
@@ -185,15 +187,20 @@ static const struct kernel_ops kernel_ops = {
 static int start_kernel(struct code_context *c, struct err *e)
 {
 	AUTO(env_free) struct env *env = &(struct env){ 0 };
-	bool template = !c->unforked;
+	struct kernel *spare;
 	int r;
 
 	env_init(env);
 	r = env_for_process(c->x, env, e);
-	if (r == 0)
-		r = kernel_start(c->x, c->lang, env, c->cwd, template, &kernel_ops, c, &c->kernel,
-				 e);
-	return r;
+	if (r < 0)
+		return r;
+	spare = kernel_spare_take(c->x, c->lang, env, c->cwd);
+	if (spare == NULL)
+		return kernel_start(c->x, c->lang, env, c->cwd, !c->unforked, &kernel_ops, c,
+				    &c->kernel, e);
+	kernel_adopt(spare, &kernel_ops, c);
+	c->kernel = spare;
+	return 0;
 }
 
 /* --- runs --- */
@@ -387,6 +394,8 @@ void code_context_answer(struct code_context *c, struct http_req *r)
 	c->asking = r;
 	r->user = c;
 	r->done = asker_left;
+	if (c->kernel->state == KERNEL_IDLE) /* it stood by */
+		answer_asking(c);
 }
 
 void code_context_write(struct jw *w, const struct code_context *c)
@@ -407,6 +416,7 @@ int code_contexts_setup(struct execd *x, struct err *e)
 	map_init(&all->by_id);
 	list_init(&all->contexts);
 	list_init(&all->jupyter);
+	list_init(&all->spares);
 	x->code = all;
 	return 0;
 }

@@ -22,6 +22,7 @@ struct code {
 	struct map by_id;
 	struct list contexts; /* oldest first */
 	struct list jupyter;  /* languages that the image brings kernels for */
+	struct list spares;   /* kernels that stand by, see kernel_spare.h */
 	struct kernel_template *template;
 };
 

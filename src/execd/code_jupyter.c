@@ -93,7 +93,7 @@ static bool is_name(struct span s)
 	return true;
 }
 
-const struct code_language *code_jupyter_find(struct execd *x, struct span name)
+static const struct code_language *find(struct execd *x, struct span name)
 {
 	AUTO(env_free) struct env *env = &(struct env){ 0 };
 	struct code_jupyter *j;
@@ -116,4 +116,11 @@ const struct code_language *code_jupyter_find(struct execd *x, struct span name)
 	j->lang.from_python = false;
 	list_push_back(&x->code->jupyter, &j->link);
 	return &j->lang;
+}
+
+const struct code_language *code_jupyter_or_ours(struct execd *x, struct span name)
+{
+	const struct code_language *lang = code_language_find(name);
+
+	return lang != NULL ? lang : find(x, name);
 }

@@ -14,7 +14,8 @@ struct code_jupyter {
 	char name[64];
 };
 
-/* A kernelspec of the image that has this name or is of this language. NULL: none. */
-const struct code_language *code_jupyter_find(struct execd *x, struct span name);
+/* A language that execd has a driver for; otherwise one by a kernelspec of the image that has this
+ * name or is of this language. NULL: none. */
+const struct code_language *code_jupyter_or_ours(struct execd *x, struct span name);
 
 #endif

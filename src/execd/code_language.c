@@ -73,6 +73,7 @@ static const struct code_language languages[] = {
 		.needs = { "sh", "go" },
 		.advice = "Go 1.20 or newer",
 		.argv = { "/dev/fd/4" },
+		.needs_dir = true,
 	},
 	{
 		.name = "ruby",
@@ -88,8 +89,9 @@ static const struct code_language languages[] = {
 		.advice = "R 3.6 or newer",
 		.argv = { "--noprofile", "--norc", "-c",
 			  "exec 5< <(trap '' INT; exec cat <&3) 6> >(trap '' INT; exec cat >&3) 3<&-; "
-			  "exec Rscript --no-init-file /dev/fd/4" },
+			  "TMPDIR=$OSB_KERNEL_DIR exec Rscript --no-init-file /dev/fd/4" },
 		.text_cells = true,
+		.needs_dir = true,
 	},
 };
 

@@ -21,6 +21,7 @@ struct code_language {
 	const char *argv[8];
 	bool text_cells;  /* is sent plain text, see PROTOCOL.md */
 	bool from_python; /* the Python template can fork it */
+	bool needs_dir;   /* for files of its own: OSB_KERNEL_DIR */
 };
 
 /* NULL: no such language. */

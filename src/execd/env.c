@@ -130,6 +130,18 @@ const char *env_get(const struct env *v, struct span name)
 	return at > 0 ? v->vars[at - 1] + name.len + 1 : NULL;
 }
 
+bool env_same(const struct env *a, const struct env *b)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		struct span value = span_str(a->vars[i]), name = span_cut(&value, '=');
+		const char *other = env_get(b, name);
+
+		if (other == NULL || !span_is(value, other))
+			return false;
+	}
+	return a->n == b->n;
+}
+
 /* --- $NAME --- */
 
 static bool is_name_byte(char c, bool first)

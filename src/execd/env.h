@@ -31,6 +31,7 @@ int env_set(struct env *v, struct span name, struct span value);
 int env_add(struct env *v, char *const *vars); /* "NAME=value" strings, as environ(7) has them */
 void env_unset(struct env *v, struct span name);
 const char *env_get(const struct env *v, struct span name);
+bool env_same(const struct env *a, const struct env *b); /* in whatever order */
 
 bool env_is_name(struct span s); /* as a shell would take it: letters, digits, underscores */
 

@@ -2,23 +2,23 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/log.h"
-#include "codec/utf8.h"
+#include "execd/kernel_process.h"
 #include "execd/kernel_template.h"
 #include "execd/oom.h"
-#include "sys/fsat.h"
 
+/* Until a kernel is ready. A first one may have to compile itself. */
+#define START_MS 300000
 /* Between the end of the control socket and the end of the process. */
 #define EXIT_GRACE_MS 2000
+/* Told of a kernel that could not be started. */
+#define LAST_OUTPUT 400
+/* Why a kernel ends whose cell has played with the driver's descriptors. */
+#define NOT_OURS "something other than its driver wrote to its control socket"
 
 static void enter(struct kernel *k, enum kernel_state to)
 {
@@ -38,49 +38,28 @@ static void release(struct kernel *k)
 {
 	if (--k->holds > 0)
 		return;
-	kernel_frames_free(&k->in);
-	buf_free(&k->out);
-	ring_free(&k->between);
+	kernel_control_free(&k->control);
 	free(k);
 }
 
-static bool full(struct kernel *k)
+static bool full(const struct kernel *k)
 {
-	return k->ops != NULL && k->ops->full(k);
+	return k->ops != NULL && k->ops->full(k->user);
 }
 
 /* --- the end --- */
 
-static void control_closed(struct stream *s)
-{
-	release(CONTAINER_OF(s, struct kernel, control));
-}
-
-static void outlet_closed(struct stream *s)
-{
-	release(CONTAINER_OF(s, struct kernel_outlet, stream)->kernel);
-}
-
-static void outlet_close(struct kernel_outlet *o)
-{
-	if (!o->open)
-		return;
-	o->open = false;
-	o->left = 0;
-	stream_close(&o->stream, outlet_closed);
-}
-
-static void control_close(struct kernel *k)
-{
-	if (!k->control_open)
-		return;
-	k->control_open = false;
-	stream_close(&k->control, control_closed);
-}
-
 static void timer_closed(struct io_timer *t)
 {
 	release(CONTAINER_OF(t, struct kernel, timer));
+}
+
+/* Nothing more is read or waited for; the memory goes when all of it is closed. */
+static void shut(struct kernel *k)
+{
+	kernel_control_close(&k->control);
+	kernel_output_close(&k->output);
+	io_timer_close(&k->timer, timer_closed);
 }
 
 /* End it for a reason of ours, which is what the owner will be told. */
@@ -120,192 +99,38 @@ static void on_timer(struct io_timer *t)
 	}
 }
 
-/* A kernel that never was ready: what it printed last says why, as a rule. */
-static void add_last_output(const struct kernel *k, char *words, size_t size)
+/* How it ended, in words. If it never was ready, what it printed last says why, as a rule. */
+static void describe_end(const struct kernel *k, char *words, size_t size)
 {
-	const struct ring *r = &k->between;
-	uint64_t at = MAX(r->start, r->end - MIN(r->end, (uint64_t)KERNEL_LAST_OUTPUT));
-	size_t len = strlen(words);
-	unsigned char channel;
-	struct span piece;
+	bool oom = WIFSIGNALED(k->wait_status) && WTERMSIG(k->wait_status) == SIGKILL &&
+		   oom_kills(k->x) > k->oom_kills;
+	char status[64], last[LAST_OUTPUT + 1] = "";
 
-	if (r->data == NULL || k->was_ready)
-		return;
-	len += (size_t)snprintf(words + len, size - len, ": ");
-	while (len < size && ring_get(r, at, size - len - 1, &piece, &channel)) {
-		memcpy(words + len, piece.p, piece.len);
-		len += piece.len;
-		at += piece.len;
-		words[len] = '\0';
-	}
+	proc_status_text(k->wait_status, status, sizeof(status));
+	if (!k->was_ready)
+		kernel_output_last(&k->output, last, sizeof(last));
+	(void)snprintf(words, size, "%s%s%s%s", k->why[0] != '\0' ? k->why : status,
+		       k->why[0] == '\0' && oom ? ", out of memory" : "",
+		       last[0] != '\0' ? ": " : "", last);
 }
 
 /* Everything it said has been passed on. */
 static void tell_end(struct kernel *k)
 {
 	const struct kernel_ops *ops = TAKE(k->ops);
-	char status[64], words[sizeof(k->why) + 96 + KERNEL_LAST_OUTPUT];
-	bool oom = WIFSIGNALED(k->wait_status) && WTERMSIG(k->wait_status) == SIGKILL &&
-		   oom_kills(k->x) > k->oom_kills;
+	char words[sizeof(k->why) + 96 + LAST_OUTPUT];
 
 	if (k->state < KERNEL_ENDING)
 		enter(k, KERNEL_ENDING);
 	enter(k, KERNEL_ENDED);
-	proc_status_text(k->wait_status, status, sizeof(status));
-	if (k->why[0] != '\0')
-		(void)snprintf(words, sizeof(words), "%s", k->why);
-	else
-		(void)snprintf(words, sizeof(words), "%s%s", status, oom ? ", out of memory" : "");
-	add_last_output(k, words, sizeof(words));
+	describe_end(k, words, sizeof(words));
 	proc_kill(&k->proc); /* what it has left */
-	control_close(k);
-	for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++)
-		outlet_close(&k->outlets[i]);
-	io_timer_close(&k->timer, timer_closed);
+	shut(k);
 	if (ops != NULL)
-		ops->ended(k, words);
-}
-
-/* --- output --- */
-
-static void deliver(struct kernel_outlet *o, struct span data)
-{
-	struct kernel *k = o->kernel;
-
-	if (data.len == 0)
-		return;
-	if (k->state == KERNEL_BUSY || (k->state == KERNEL_ENDING && k->was_ready)) {
-		if (k->ops != NULL)
-			k->ops->text(k, o->type, data);
-		return;
-	}
-	if (k->between.data == NULL && ring_init(&k->between, KERNEL_BETWEEN) < 0)
-		return;
-	ring_add(&k->between, (unsigned char)(o - k->outlets), data);
-}
-
-/* A character cut in two by a read waits for its rest, unless nothing can follow. */
-static void pass_on(struct kernel_outlet *o, char *data, size_t len, bool last)
-{
-	size_t tail;
-
-	if (o->tail_len > 0) { /* there is room for it in front of what was read */
-		data -= o->tail_len;
-		len += o->tail_len;
-		memcpy(data, o->tail, o->tail_len);
-		o->tail_len = 0;
-	}
-	tail = last ? 0 : utf8_tail(span_of(data, len));
-	deliver(o, span_of(data, len - tail));
-	memcpy(o->tail, data + len - tail, tail);
-	o->tail_len = (unsigned char)tail;
-}
-
-/* At most `max` bytes. False: there were none. */
-static bool outlet_read(struct kernel_outlet *o, size_t max)
-{
-	char *buf = o->kernel->x->loop.read_buf + sizeof(o->tail);
-	ssize_t n;
-
-	if (!o->open)
-		return false;
-	n = stream_read(&o->stream, buf, MIN(max, IO_READ_SIZE - sizeof(o->tail)));
-	if (n == -EAGAIN)
-		return false;
-	if (n <= 0) {
-		outlet_close(o);
-		return false;
-	}
-	o->left -= MIN(o->left, (size_t)n);
-	pass_on(o, buf, (size_t)n, false);
-	return true;
-}
-
-/* What lies in the pipes now was printed before. */
-static void drain_begin(struct kernel *k)
-{
-	for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++) {
-		struct kernel_outlet *o = &k->outlets[i];
-		int pending = 0;
-
-		if (o->open && ioctl(o->stream.fd, FIONREAD, &pending) == 0)
-			o->left = (size_t)MAX(pending, 0);
-	}
-}
-
-/* False: the owner has to be waited for. */
-static bool drain(struct kernel *k)
-{
-	char none[sizeof(k->outlets[0].tail) + 1];
-
-	for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++) {
-		struct kernel_outlet *o = &k->outlets[i];
-
-		while (o->left > 0) {
-			if (full(k))
-				return false;
-			if (!outlet_read(o, o->left))
-				o->left = 0;
-		}
-		pass_on(o, none + sizeof(none) - 1, 0, true);
-	}
-	return true;
-}
-
-static void give_between(struct kernel *k)
-{
-	struct ring *r = &k->between;
-	uint64_t at = r->start;
-	unsigned char channel;
-	struct span piece;
-
-	if (r->data == NULL)
-		return;
-	if (at > 0)
-		k->ops->text(k, "stderr",
-			     SPAN_LIT("(output before this was dropped: nothing was running)\n"));
-	while (ring_get(r, at, IO_READ_SIZE, &piece, &channel)) {
-		k->ops->text(k, k->outlets[channel & 1].type, piece);
-		at += piece.len;
-	}
-	ring_free(r);
-	*r = (struct ring){ 0 };
+		ops->ended(k->user, words);
 }
 
 /* --- frames --- */
-
-static int put_frame(struct kernel *k, const char *op, struct span code, int64_t n)
-{
-	AUTO(buf_free) struct buf *body = &BUF_INIT(KERNEL_FRAME_MAX);
-	struct jw w = JW_INIT(body);
-
-	jw_object(&w);
-	jw_field_cstr(&w, "op", op);
-	if (code.p != NULL)
-		jw_field_str(&w, "code", code);
-	if (n > 0)
-		jw_field_i64(&w, "n", n);
-	jw_end(&w);
-	return buf_failed(body) ? -EMSGSIZE : kernel_frames_put(&k->out, buf_span(body));
-}
-
-static void control_write(struct kernel *k)
-{
-	while (k->control_open && k->out.len > 0) {
-		struct iovec iov = { k->out.data, k->out.len };
-		ssize_t n = stream_writev(&k->control, &iov, 1);
-
-		if (n == -EAGAIN)
-			return;
-		if (n < 0) { /* it is about to end; its last words may still be read */
-			buf_free(&k->out);
-			return;
-		}
-		buf_consume(&k->out, (size_t)n);
-	}
-	if (k->out.len == 0)
-		buf_free(&k->out);
-}
 
 static void take_ready(struct kernel *k)
 {
@@ -313,7 +138,7 @@ static void take_ready(struct kernel *k)
 	k->was_ready = true;
 	enter(k, KERNEL_IDLE);
 	if (k->ops != NULL)
-		k->ops->ready(k);
+		k->ops->ready(k->user);
 }
 
 static void take_done(struct kernel *k, const json_t *frame)
@@ -323,8 +148,9 @@ static void take_done(struct kernel *k, const json_t *frame)
 	(void)json_get_i64(frame, "count", JSON_MAY, &count, NULL);
 	io_timer_stop(&k->timer);
 	enter(k, KERNEL_IDLE);
+	k->output.live = false;
 	if (k->ops != NULL)
-		k->ops->done(k, count);
+		k->ops->done(k->user, count);
 }
 
 /* False: a frame that has no place here. */
@@ -347,10 +173,9 @@ static bool take_frame(struct kernel *k, const json_t *frame)
 		return false;
 	/* a thread that a cell has left may show things between cells: to nobody */
 	if (k->state == KERNEL_BUSY && k->ops != NULL)
-		k->ops->frame(k, op, frame);
-	if (json_get_i64(frame, "ack", JSON_MAY, &n, NULL) > 0 &&
-	    put_frame(k, "ack", span_of(NULL, 0), n) == 0)
-		control_write(k);
+		k->ops->frame(k->user, op, frame);
+	if (json_get_i64(frame, "ack", JSON_MAY, &n, NULL) > 0)
+		(void)kernel_control_send(&k->control, "ack", span_of(NULL, 0), n);
 	return k->state == KERNEL_BUSY || k->state == KERNEL_IDLE;
 }
 
@@ -369,69 +194,60 @@ static void act(struct kernel *k, struct span body)
 		return; /* it has been judged already */
 	if (json_parse(body, &limits, &frame, &e) < 0 || !json_is_object(frame) ||
 	    !take_frame(k, frame))
-		fail(k, "something other than its driver wrote to its control socket");
-}
-
-/* False: nothing came. */
-static bool control_read(struct kernel *k)
-{
-	ssize_t n;
-
-	if (!k->control_open)
-		return false;
-	n = stream_read(&k->control, k->x->loop.read_buf, IO_READ_SIZE);
-	if (n == -EAGAIN)
-		return false;
-	if (n > 0 && kernel_frames_add(&k->in, span_of(k->x->loop.read_buf, (size_t)n)) == 0)
-		return true;
-	if (n > 0)
-		fail(k, "its message does not fit into memory");
-	control_close(k);
-	if (!k->exited && k->state < KERNEL_ENDING) { /* it ends, or a cell has closed it */
-		enter(k, KERNEL_ENDING);
-		io_timer_start(&k->timer, EXIT_GRACE_MS, 0);
-	}
-	return false;
-}
-
-static void arm(struct kernel *k)
-{
-	bool wait = full(k);
-	unsigned read = wait ? 0 : STREAM_READABLE, write = k->out.len > 0 ? STREAM_WRITABLE : 0;
-
-	if (k->control_open)
-		stream_want(&k->control, read | write);
-	for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++)
-		if (k->outlets[i].open)
-			stream_want(&k->outlets[i].stream, read);
+		fail(k, NOT_OURS);
 }
 
 /* Act on the frame that is there, after the output before it. False: none is. */
 static bool next_frame(struct kernel *k)
 {
 	struct span body;
-	int r = kernel_frames_first(&k->in, &body);
+	int r = kernel_frames_first(&k->control.in, &body);
 
 	if (r < 0) {
-		fail(k, "something other than its driver wrote to its control socket");
-		control_close(k);
-		kernel_frames_free(&k->in);
+		fail(k, NOT_OURS);
+		kernel_control_close(&k->control);
+		kernel_frames_free(&k->control.in);
 	}
 	if (r <= 0)
 		return false;
 	if (!k->frame_waits) {
 		k->frame_waits = true;
-		drain_begin(k);
+		kernel_output_mark(&k->output);
 	}
-	if (!drain(k))
+	if (!kernel_output_drain(&k->output))
 		return true;
 	k->frame_waits = false;
 	act(k, body);
-	kernel_frames_drop(&k->in);
+	kernel_frames_drop(&k->control.in);
 	return true;
 }
 
-/* Go on as far as possible. */
+/* False: nothing came. */
+static bool read_control(struct kernel *k)
+{
+	int r = kernel_control_read(&k->control);
+
+	if (r == -EPIPE && !k->exited && k->state < KERNEL_ENDING) {
+		/* it ends, or a cell has closed it */
+		enter(k, KERNEL_ENDING);
+		io_timer_start(&k->timer, EXIT_GRACE_MS, 0);
+	} else if (r < 0 && r != -EPIPE) {
+		fail(k, "its message does not fit into memory");
+	}
+	return r > 0;
+}
+
+/* --- going on --- */
+
+static void arm(struct kernel *k)
+{
+	bool read = !full(k);
+
+	kernel_control_want(&k->control, read);
+	kernel_output_want(&k->output, read);
+}
+
+/* As far as possible. */
 static void step(struct kernel *k)
 {
 	bool may_read = true;
@@ -444,7 +260,7 @@ static void step(struct kernel *k)
 			continue;
 		/* one read each time, so that nobody waits for a kernel that never pauses; what
 		 * a dead one left is limited */
-		if ((may_read || k->exited) && control_read(k)) {
+		if ((may_read || k->exited) && read_control(k)) {
 			may_read = false;
 			continue;
 		}
@@ -452,9 +268,9 @@ static void step(struct kernel *k)
 			break;
 		if (!k->last_words) {
 			k->last_words = true;
-			drain_begin(k);
+			kernel_output_mark(&k->output);
 		}
-		if (drain(k))
+		if (kernel_output_drain(&k->output))
 			tell_end(k);
 	}
 	k->stepping = false;
@@ -462,25 +278,50 @@ static void step(struct kernel *k)
 		arm(k);
 }
 
-static void outlet_ready(struct stream *s, unsigned events)
+static void on_control(struct kernel_control *c)
 {
-	struct kernel_outlet *o = CONTAINER_OF(s, struct kernel_outlet, stream);
-	struct kernel *k = o->kernel;
-
-	(void)events;
-	if (!full(k) && !k->frame_waits && !k->last_words)
-		(void)outlet_read(o, IO_READ_SIZE);
-	step(k);
+	step(CONTAINER_OF(c, struct kernel, control));
 }
 
-static void control_ready(struct stream *s, unsigned events)
+static void on_control_closed(struct kernel_control *c)
 {
-	struct kernel *k = CONTAINER_OF(s, struct kernel, control);
-
-	if ((events & STREAM_WRITABLE) != 0)
-		control_write(k);
-	step(k);
+	release(CONTAINER_OF(c, struct kernel, control));
 }
+
+static struct kernel *of_output(struct kernel_output *o)
+{
+	return CONTAINER_OF(o, struct kernel, output);
+}
+
+static void on_text(struct kernel_output *o, const char *type, struct span text)
+{
+	struct kernel *k = of_output(o);
+
+	if (k->ops != NULL)
+		k->ops->text(k->user, type, text);
+}
+
+static bool on_full(struct kernel_output *o)
+{
+	return full(of_output(o));
+}
+
+static void on_output(struct kernel_output *o)
+{
+	step(of_output(o));
+}
+
+static void on_output_closed(struct kernel_output *o)
+{
+	release(of_output(o));
+}
+
+static const struct kernel_output_ops output_ops = {
+	.text = on_text,
+	.full = on_full,
+	.ready = on_output,
+	.closed = on_output_closed,
+};
 
 /* --- the process --- */
 
@@ -507,33 +348,26 @@ static void on_exited(struct proc *p, int wait_status)
 
 static void on_gone(struct proc *p)
 {
-	release(CONTAINER_OF(p, struct kernel, proc));
+	struct kernel *k = CONTAINER_OF(p, struct kernel, proc);
+
+	kernel_process_tidy(k->x, TAKE(k->scratch));
+	release(k);
 }
 
 /* --- what the owner asks for --- */
-
-/* For drivers that cannot read frames: the text, and a NUL as its end. */
-static int put_text(struct kernel *k, struct span code)
-{
-	if (memchr(code.p, '\0', code.len) != NULL)
-		return -EINVAL;
-	if (buf_add_span(&k->out, code) < 0 || buf_add_char(&k->out, '\0') < 0)
-		return -EMSGSIZE;
-	return 0;
-}
 
 int kernel_run(struct kernel *k, struct span code)
 {
 	int r;
 
 	assert(k->state == KERNEL_IDLE);
-	r = k->lang->text_cells ? put_text(k, code) : put_frame(k, "run", code, 0);
+	r = k->lang->text_cells ? kernel_control_send_text(&k->control, code)
+				: kernel_control_send(&k->control, "run", code, 0);
 	if (r < 0)
 		return r;
 	enter(k, KERNEL_BUSY);
 	k->oom_kills = oom_kills(k->x);
-	give_between(k);
-	control_write(k);
+	kernel_output_begin(&k->output);
 	arm(k);
 	return 0;
 }
@@ -542,8 +376,8 @@ void kernel_interrupt(struct kernel *k, uint64_t grace_ms)
 {
 	if (k->state != KERNEL_BUSY)
 		return;
-	if (!k->lang->text_cells && put_frame(k, "interrupt", span_of(NULL, 0), 0) == 0)
-		control_write(k);
+	if (!k->lang->text_cells)
+		(void)kernel_control_send(&k->control, "interrupt", span_of(NULL, 0), 0);
 	proc_signal(&k->proc, SIGINT, false);
 	k->asked_again = false;
 	k->grace_ms = grace_ms;
@@ -560,8 +394,8 @@ void kernel_resume(struct kernel *k)
 void kernel_drop(struct kernel *k)
 {
 	k->ops = NULL;
-	if (k->state == KERNEL_IDLE && k->control_open) { /* it may tidy up and leave */
-		control_close(k);
+	if (k->state == KERNEL_IDLE && k->control.open) { /* it may tidy up and leave */
+		kernel_control_close(&k->control);
 		enter(k, KERNEL_ENDING);
 		io_timer_start(&k->timer, EXIT_GRACE_MS, 0);
 	} else {
@@ -572,142 +406,71 @@ void kernel_drop(struct kernel *k)
 
 /* --- the beginning --- */
 
-/* The driver's text where an interpreter can read it. */
-static int driver_fd(const struct kernel_program *driver, struct err *e)
-{
-	autofd int fd = memfd_create("kernel", MFD_CLOEXEC);
-
-	if (fd < 0 || fsat_write_all(fd, driver->text, driver->len) < 0 ||
-	    lseek(fd, 0, SEEK_SET) != 0)
-		return err_sys(e, "driver of the kernel");
-	return TAKE_FD(fd);
-}
-
-/* Its own process, with its warden. */
-static int start_process(struct kernel *k, struct env *env, const char *cwd, const char *path,
-			 int control, const int *outs, struct err *e)
-{
-	const struct kernel_program *driver = code_language_driver(k->lang);
-	autofd int text = driver_fd(driver, e);
-	struct proc_spec spec = {
-		.path = path,
-		.envp = env->vars,
-		.cwd = cwd,
-		.fds = { -EBADF, outs[0], outs[1], control, text },
-		.n_fds = 5,
-	};
-	const char *argv[ARRAY_LEN(k->lang->argv) + 2], *slash = strrchr(path, '/');
-	size_t n = 0;
-
-	if (text < 0)
-		return -errno;
-	argv[n++] = slash != NULL ? slash + 1 : path;
-	for (size_t i = 0; i < ARRAY_LEN(k->lang->argv) && k->lang->argv[i] != NULL; i++)
-		argv[n++] = strcmp(k->lang->argv[i], "%s") == 0 ? driver->text : k->lang->argv[i];
-	argv[n] = NULL;
-	spec.argv = (char *const *)(uintptr_t)argv;
-	return proc_start(k->x, &k->proc, &spec, e);
-}
-
-static int open_pipes(struct kernel *k, int *outs, struct err *e)
-{
-	static const char *const types[] = { "stdout", "stderr" };
-
-	for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++) {
-		struct kernel_outlet *o = &k->outlets[i];
-		int fds[2], r;
-
-		if (pipe2(fds, O_CLOEXEC) < 0)
-			return err_sys(e, "pipe");
-		outs[i] = fds[1];
-		o->kernel = k;
-		o->type = types[i];
-		r = stream_open(&k->x->loop, &o->stream, fds[0], &stream_plain_ops, outlet_ready,
-				e);
-		if (r < 0)
-			return r;
-		o->open = true;
-		k->holds++;
-	}
-	return 0;
-}
-
-static int open_control(struct kernel *k, int *ret_theirs, struct err *e)
-{
-	int fds[2], r;
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		return err_sys(e, "socket pair");
-	*ret_theirs = fds[1];
-	r = stream_open(&k->x->loop, &k->control, fds[0], &stream_plain_ops, control_ready, e);
-	if (r < 0)
-		return r;
-	k->control_open = true;
-	k->holds++;
-	return 0;
-}
-
-static int start(struct kernel *k, struct env *env, const char *cwd, bool template, struct err *e)
+static int start(struct kernel *k, struct env *env, const char *path, const char *cwd,
+		 bool template, struct err *e)
 {
 	autofd int control = -EBADF, out = -EBADF, err = -EBADF;
-	autofree char *path = NULL;
-	int outs[2] = { -EBADF, -EBADF }, r;
+	int outs[2] = { -EBADF, -EBADF }, fds[3], r;
 
-	r = code_language_locate(k->lang, env, &path, e);
-	if (r < 0)
-		return r;
-	if (env_set(env, SPAN_LIT("OSB_KERNEL"), span_str(k->lang->name)) < 0)
-		return err_code(e, ENOMEM, "environment");
-	r = open_pipes(k, outs, e);
-	out = outs[0];
-	err = outs[1];
+	k->control.ready = on_control;
+	k->control.closed = on_control_closed;
+	r = kernel_output_open(k->x, &k->output, &output_ops, outs, e);
+	out = fds[1] = outs[0];
+	err = fds[2] = outs[1];
 	if (r == 0)
-		r = open_control(k, &control, e);
+		r = kernel_control_open(k->x, &k->control, &control, e);
 	if (r < 0)
 		return r;
+	k->holds++; /* the control socket's */
+	fds[0] = control;
 	k->proc.failed = on_failed;
 	k->proc.exited = on_exited;
 	k->proc.gone = on_gone;
-	k->proc.user = k;
 	if (template && k->lang->from_python &&
-	    kernel_template_spawn(k->x, &k->proc, env, path, cwd, (int[]){ control, out, err }) ==
-		    0) {
+	    kernel_template_spawn(k->x, &k->proc, k->lang, env, path, cwd, fds) == 0) {
 		k->from_template = true;
 		return 0;
 	}
-	return start_process(k, env, cwd, path, control, outs, e);
+	return kernel_process_start(k->x, &k->proc, k->lang, env, path, cwd, fds, &k->scratch, e);
 }
 
 int kernel_start(struct execd *x, const struct code_language *lang, struct env *env,
 		 const char *cwd, bool template, const struct kernel_ops *ops, void *user,
 		 struct kernel **ret, struct err *e)
 {
-	struct kernel *k = calloc(1, sizeof(*k));
+	autofree char *path = NULL;
+	struct kernel *k;
 	int r;
 
+	r = code_language_locate(lang, env, &path, e);
+	if (r < 0)
+		return r;
+	k = calloc(1, sizeof(*k));
 	if (k == NULL)
 		return err_code(e, ENOMEM, "kernel");
 	k->x = x;
 	k->lang = lang;
-	k->out = BUF_INIT(KERNEL_FRAME_MAX + KIB(64));
-	kernel_frames_init(&k->in);
 	io_timer_init(&x->loop, &k->timer, on_timer);
-	k->holds = 1; /* the timer's */
-	r = start(k, env, cwd, template, e);
+	k->holds = 2; /* the timer's and the output's */
+	r = start(k, env, path, cwd, template, e);
 	if (r < 0) {
+		kernel_process_tidy(x, TAKE(k->scratch));
 		k->state = KERNEL_ENDED;
-		control_close(k);
-		for (unsigned i = 0; i < ARRAY_LEN(k->outlets); i++)
-			outlet_close(&k->outlets[i]);
-		io_timer_close(&k->timer, timer_closed);
+		shut(k);
 		return r;
 	}
 	k->holds++; /* the process's */
 	k->ops = ops;
 	k->user = user;
 	k->oom_kills = oom_kills(x);
-	io_timer_start(&k->timer, KERNEL_START_MS, 0);
+	io_timer_start(&k->timer, START_MS, 0);
 	arm(k);
 	*ret = k;
 	return 0;
+}
+
+void kernel_adopt(struct kernel *k, const struct kernel_ops *ops, void *user)
+{
+	k->ops = ops;
+	k->user = user;
 }

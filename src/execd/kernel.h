@@ -16,41 +16,22 @@
 
 #include "codec/json.h"
 #include "execd/code_language.h"
-#include "execd/kernel_frames.h"
+#include "execd/kernel_control.h"
+#include "execd/kernel_output.h"
 #include "execd/proc.h"
-#include "execd/ring.h"
 
-/* Kept of what is printed between cells. */
-#define KERNEL_BETWEEN KIB(64)
-/* Until a kernel is ready. A first one may have to compile itself. */
-#define KERNEL_START_MS 300000
-
-/* Told of a kernel that could not be started. */
-#define KERNEL_LAST_OUTPUT 400
-
-struct kernel;
-
-/* To the owner. After `ended` it must not touch the kernel. */
+/* To the owner, who is `user`. After `ended` it must not touch the kernel. Who never runs a cell
+ * needs neither `text` nor `frame` nor `done`. */
 struct kernel_ops {
-	void (*ready)(struct kernel *k);
+	void (*ready)(void *user);
 	/* Output while a cell runs; whole characters as far as that is possible. */
-	void (*text)(struct kernel *k, const char *type, struct span text);
+	void (*text)(void *user, const char *type, struct span text);
 	/* "display", "result" or "error" of the cell. */
-	void (*frame)(struct kernel *k, const char *op, const json_t *frame);
-	void (*done)(struct kernel *k, int64_t count);
-	void (*ended)(struct kernel *k, const char *words);
+	void (*frame)(void *user, const char *op, const json_t *frame);
+	void (*done)(void *user, int64_t count);
+	void (*ended)(void *user, const char *words);
 	/* The owner cannot take more now; it calls kernel_resume() when it can. */
-	bool (*full)(struct kernel *k);
-};
-
-struct kernel_outlet {
-	struct kernel *kernel;
-	struct stream stream;
-	const char *type;
-	size_t left;  /* while draining: bytes still to be read */
-	char tail[4]; /* the beginning of a character */
-	unsigned char tail_len;
-	bool open;
+	bool (*full)(void *user);
 };
 
 struct kernel {
@@ -59,12 +40,10 @@ struct kernel {
 	const struct kernel_ops *ops; /* NULL: nobody is interested any more */
 	void *user;
 	struct proc proc;
-	struct stream control;
-	struct kernel_outlet outlets[2];
-	struct kernel_frames in;
-	struct buf out; /* frames that the kernel has not taken yet */
-	struct ring between;
+	struct kernel_control control;
+	struct kernel_output output;
 	struct io_timer timer; /* of the start, of an interrupt, of the end */
+	char *scratch;         /* a directory of its own, or NULL */
 	enum kernel_state {
 		KERNEL_STARTING,
 		KERNEL_IDLE,
@@ -77,8 +56,7 @@ struct kernel {
 	int wait_status;
 	bool asked_again;   /* to stop its cell */
 	bool from_template; /* forked, not started */
-	bool control_open;
-	bool frame_waits; /* for the output before it */
+	bool frame_waits;   /* for the output before it */
 	bool was_ready, exited, last_words, stepping;
 	unsigned holds;
 	char why[192]; /* we ended it, for this */
@@ -89,6 +67,9 @@ struct kernel {
 int kernel_start(struct execd *x, const struct code_language *lang, struct env *env,
 		 const char *cwd, bool template, const struct kernel_ops *ops, void *user,
 		 struct kernel **ret, struct err *e);
+
+/* Another owner from now on. If it is ready already, `ready` is not called again. */
+void kernel_adopt(struct kernel *k, const struct kernel_ops *ops, void *user);
 
 /* An idle kernel gets a cell. -EMSGSIZE: it is too long; -EINVAL: it cannot be passed on. */
 int kernel_run(struct kernel *k, struct span code);

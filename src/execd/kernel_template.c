@@ -2,31 +2,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
 #include "codec/json.h"
 #include "execd/code_context.h"
-#include "execd/code_language.h"
-#include "execd/kernel_frames.h"
-#include "execd/spawn.h"
-#include "sys/fsat.h"
+#include "execd/kernel_control.h"
+#include "execd/kernel_process.h"
 
 #define SPAWN_FDS 5 /* control, 1, 2, the warden's report, execd's own program */
 
 struct kernel_template {
 	struct execd *x;
 	struct proc proc;
-	struct stream control;
-	struct kernel_frames in;
+	struct kernel_control control;
 	struct env env; /* it was started with */
 	char *path;
 	bool ready;
-	bool open; /* the control socket is */
 	unsigned holds;
 };
 
@@ -34,15 +28,10 @@ static void release(struct kernel_template *t)
 {
 	if (--t->holds > 0)
 		return;
-	kernel_frames_free(&t->in);
+	kernel_control_free(&t->control);
 	env_free(&t->env);
 	free(t->path);
 	free(t);
-}
-
-static void control_closed(struct stream *s)
-{
-	release(CONTAINER_OF(s, struct kernel_template, control));
 }
 
 /* No more kernels from this one. It leaves when its socket closes; kernels live on. */
@@ -50,11 +39,15 @@ static void retire(struct kernel_template *t)
 {
 	if (t->x->code->template == t)
 		t->x->code->template = NULL;
-	if (!t->open)
+	if (!t->control.open)
 		return;
-	t->open = false;
-	stream_close(&t->control, control_closed);
+	kernel_control_close(&t->control);
 	proc_kill(&t->proc);
+}
+
+static void on_closed(struct kernel_control *c)
+{
+	release(CONTAINER_OF(c, struct kernel_template, control));
 }
 
 static void on_exited(struct proc *p, int wait_status)
@@ -83,22 +76,16 @@ static bool take_frame(struct kernel_template *t, struct span body)
 	return true;
 }
 
-static void control_ready(struct stream *s, unsigned events)
+static void on_ready(struct kernel_control *c)
 {
-	struct kernel_template *t = CONTAINER_OF(s, struct kernel_template, control);
-	char *buf = t->x->loop.read_buf;
+	struct kernel_template *t = CONTAINER_OF(c, struct kernel_template, control);
 	struct span body;
-	ssize_t n;
-	int r = -1;
+	int r = kernel_control_read(c);
 
-	(void)events;
-	n = stream_read(s, buf, KIB(4));
-	if (n == -EAGAIN)
-		return;
-	if (n > 0 && kernel_frames_add(&t->in, span_of(buf, (size_t)n)) == 0)
-		r = kernel_frames_first(&t->in, &body);
+	if (r > 0)
+		r = kernel_frames_first(&c->in, &body);
 	if (r > 0 && take_frame(t, body))
-		kernel_frames_drop(&t->in);
+		kernel_frames_drop(&c->in);
 	else if (r != 0)
 		retire(t);
 }
@@ -108,9 +95,8 @@ static void control_ready(struct stream *s, unsigned events)
 static int exec_template(struct kernel_template *t, const struct code_language *python, int control,
 			 pid_t *ret, struct err *e)
 {
-	const struct kernel_program *driver = code_language_driver(python);
 	const char *argv[] = { "python3", python->argv[0], python->argv[1], NULL };
-	autofd int text = memfd_create("kernel", MFD_CLOEXEC);
+	autofd int text = kernel_process_driver(python, e);
 	struct proc_spec spec = {
 		.path = t->path,
 		.argv = (char *const *)(uintptr_t)argv,
@@ -120,9 +106,8 @@ static int exec_template(struct kernel_template *t, const struct code_language *
 	AUTO(env_free) struct env *env = &(struct env){ 0 };
 	const char *preload = env_get(&t->env, SPAN_LIT(KERNEL_TEMPLATE_PRELOAD));
 
-	if (text < 0 || fsat_write_all(text, driver->text, driver->len) < 0 ||
-	    lseek(text, 0, SEEK_SET) != 0)
-		return err_sys(e, "driver of the kernel");
+	if (text < 0)
+		return text;
 	env_init(env);
 	if (env_add(env, t->env.vars) < 0 ||
 	    env_set(env, SPAN_LIT("OSB_KERNEL_TEMPLATE"), span_str(preload)) < 0)
@@ -131,63 +116,51 @@ static int exec_template(struct kernel_template *t, const struct code_language *
 	return spawn_direct(&spec, ret, e);
 }
 
+static int open_and_exec(struct kernel_template *t, const struct env *env, const char *path,
+			 struct err *e)
+{
+	autofd int theirs = -EBADF;
+	pid_t pid;
+	int r;
+
+	t->path = strdup(path);
+	if (t->path == NULL || env_add(&t->env, env->vars) < 0)
+		return err_code(e, ENOMEM, "template");
+	t->control.ready = on_ready;
+	t->control.closed = on_closed;
+	r = kernel_control_open(t->x, &t->control, &theirs, e);
+	if (r < 0)
+		return r;
+	t->holds++; /* the control socket's */
+	r = exec_template(t, code_language_find(SPAN_LIT("python")), theirs, &pid, e);
+	if (r < 0)
+		return r;
+	t->holds++; /* the process's */
+	t->proc.exited = on_exited;
+	t->proc.gone = on_gone;
+	proc_adopt_child(t->x, &t->proc, pid);
+	return 0;
+}
+
 static int start(struct execd *x, const struct env *env, const char *path, struct err *e)
 {
 	struct kernel_template *t = calloc(1, sizeof(*t));
-	int fds[2] = { -EBADF, -EBADF }, r = 0;
-	pid_t pid;
+	int r;
 
 	if (t == NULL)
 		return err_code(e, ENOMEM, "template");
 	t->x = x;
-	t->path = strdup(path);
-	kernel_frames_init(&t->in);
+	t->holds = 1; /* ours, until it is under way */
 	env_init(&t->env);
-	t->holds = 1;
-	if (t->path == NULL || env_add(&t->env, env->vars) < 0)
-		r = err_code(e, ENOMEM, "template");
-	else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		r = err_sys(e, "socket pair");
-	if (r == 0)
-		r = exec_template(t, code_language_find(SPAN_LIT("python")), fds[1], &pid, e);
-	fd_close(&fds[1]);
+	r = open_and_exec(t, env, path, e);
 	if (r == 0) {
-		t->proc.exited = on_exited;
-		t->proc.gone = on_gone;
-		proc_adopt_child(x, &t->proc, pid);
-		t->holds++;
-		r = stream_open(&x->loop, &t->control, TAKE_FD(fds[0]), &stream_plain_ops,
-				control_ready, e);
-		if (r < 0)
-			proc_kill(&t->proc);
+		kernel_control_want(&t->control, true);
+		x->code->template = t;
+	} else {
+		kernel_control_close(&t->control);
 	}
-	if (r < 0) {
-		fd_close(&fds[0]);
-		release(t);
-		return r;
-	}
-	t->open = true;
-	stream_want(&t->control, STREAM_READABLE);
-	x->code->template = t;
-	return 0;
-}
-
-/* The same variables, but for what tells kernels apart. */
-static bool same_env(const struct env *a, const struct env *b)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < a->n; i++) {
-		struct span value = span_str(a->vars[i]), name = span_cut(&value, '=');
-		const char *other = env_get(b, name);
-
-		if (span_is(name, "OSB_KERNEL"))
-			continue;
-		if (other == NULL || !span_is(value, other))
-			return false;
-		n++;
-	}
-	return n == b->n - (env_get(b, SPAN_LIT("OSB_KERNEL")) != NULL);
+	release(t);
+	return r;
 }
 
 static struct kernel_template *usable(struct execd *x, const struct env *env, const char *path)
@@ -195,7 +168,7 @@ static struct kernel_template *usable(struct execd *x, const struct env *env, co
 	struct kernel_template *t = x->code->template;
 	struct err e = ERR_INIT;
 
-	if (t != NULL && (strcmp(t->path, path) != 0 || !same_env(&t->env, env))) {
+	if (t != NULL && (strcmp(t->path, path) != 0 || !env_same(&t->env, env))) {
 		retire(t);
 		t = NULL;
 	}
@@ -204,18 +177,11 @@ static struct kernel_template *usable(struct execd *x, const struct env *env, co
 	return t != NULL && t->ready ? t : NULL;
 }
 
-void kernel_template_warm(struct execd *x)
+void kernel_template_warm(struct execd *x, const struct env *env)
 {
-	AUTO(env_free) struct env *env = &(struct env){ 0 };
 	autofree char *path = NULL;
-	const char *warm;
 
-	env_init(env);
-	if (env_for_process(x, env, NULL) < 0)
-		return;
-	warm = env_get(env, SPAN_LIT("EXECD_WARM")); /* the sandbox's own, perhaps */
-	if (strcmp(warm != NULL ? warm : x->opt.warm, "python") == 0 &&
-	    code_language_locate(code_language_find(SPAN_LIT("python")), env, &path, NULL) == 0)
+	if (code_language_locate(code_language_find(SPAN_LIT("python")), env, &path, NULL) == 0)
 		(void)usable(x, env, path);
 }
 
@@ -253,7 +219,7 @@ static int send_spawn(struct kernel_template *t, const char *language, const cha
 	c->cmsg_len = CMSG_LEN(SPAWN_FDS * sizeof(int));
 	memcpy(CMSG_DATA(c), fds, SPAWN_FDS * sizeof(int));
 	iov = (struct iovec){ frame->data, frame->len };
-	n = sendmsg(t->control.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = sendmsg(t->control.stream.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n == (ssize_t)frame->len)
 		return 0;
 	if (n >= 0) /* half a frame is none, and cannot be taken back */
@@ -261,8 +227,9 @@ static int send_spawn(struct kernel_template *t, const char *language, const cha
 	return n < 0 ? -errno : -EAGAIN;
 }
 
-int kernel_template_spawn(struct execd *x, struct proc *p, const struct env *env, const char *path,
-			  const char *cwd, const int fds[3])
+int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_language *lang,
+			  const struct env *env, const char *path, const char *cwd,
+			  const int fds[3])
 {
 	struct kernel_template *t = usable(x, env, path);
 	autofd int self = -EBADF, ours = -EBADF, theirs = -EBADF;
@@ -275,8 +242,7 @@ int kernel_template_spawn(struct execd *x, struct proc *p, const struct env *env
 		return -errno;
 	ours = pipe_fds[0];
 	theirs = pipe_fds[1];
-	r = send_spawn(t, env_get(env, SPAN_LIT("OSB_KERNEL")), cwd,
-		       (int[]){ fds[0], fds[1], fds[2], theirs, self });
+	r = send_spawn(t, lang->name, cwd, (int[]){ fds[0], fds[1], fds[2], theirs, self });
 	if (r < 0)
 		return r;
 	return proc_adopt(x, p, TAKE_FD(ours), NULL);

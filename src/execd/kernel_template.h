@@ -16,7 +16,7 @@
 #ifndef OSB_EXECD_KERNEL_TEMPLATE_H
 #define OSB_EXECD_KERNEL_TEMPLATE_H
 
-#include "execd/env.h"
+#include "execd/code_language.h"
 #include "execd/proc.h"
 
 /* Modules to import in the template, with commas between them. */
@@ -24,15 +24,14 @@
 
 struct kernel_template;
 
-/* Have one started in the background if that is wanted (--warm, EXECD_WARM) and there is a
- * Python. */
-void kernel_template_warm(struct execd *x);
+/* Have one started in the background, if there is a Python. */
+void kernel_template_warm(struct execd *x, const struct env *env);
 
 /* Fork a kernel with control socket and output descriptors `fds`, which stay the caller's. `path`
- * is the interpreter, `env` has OSB_KERNEL. The callbacks of `p` are set. Negative: there is no
- * template that could (yet); then one is started for the next time, and nothing was done for
- * this. */
-int kernel_template_spawn(struct execd *x, struct proc *p, const struct env *env, const char *path,
-			  const char *cwd, const int fds[3]);
+ * is the interpreter. The callbacks of `p` are set. Negative: there is no template that could
+ * (yet); then one is started for the next time, and nothing was done for this. */
+int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_language *lang,
+			  const struct env *env, const char *path, const char *cwd,
+			  const int fds[3]);
 
 #endif

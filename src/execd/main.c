@@ -21,7 +21,7 @@
 #include "execd/entrypoint.h"
 #include "execd/events.h"
 #include "execd/isolate.h"
-#include "execd/kernel_template.h"
+#include "execd/kernel_spare.h"
 #include "execd/oom.h"
 #include "execd/options.h"
 #include "execd/proc.h"
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 	}
 	io_timer_init(&x->loop, &d->timer, on_timer);
 	code_port_open(x);
-	kernel_template_warm(x);
+	kernel_spare_setup(x);
 	quiet_setup(x);
 	io_loop_run(&x->loop);
 	return d->exit_code;

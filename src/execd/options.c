@@ -45,8 +45,8 @@ static const struct {
 	[OPT_LOG_LEVEL] = { "log-level", "LEVEL", NULL, "error, warn, info, debug or 0 to 7 (6)" },
 	[OPT_STOP_GRACE] = { "stop-grace", "TIME", NULL,
 			     "between SIGTERM and SIGKILL for COMMAND (10s)" },
-	[OPT_WARM] = { "warm", "LANGUAGE", "EXECD_WARM",
-		       "have kernels of it at hand from the start: python, or none (none)" },
+	[OPT_WARM] = { "warm", "LANGUAGES", "EXECD_WARM",
+		       "have kernels of these at hand from the start: python,java (none)" },
 	[OPT_INTERRUPT_GRACE] = { "interrupt-grace", "TIME", "EXECD_INTERRUPT_GRACE",
 				  "how long an interrupted cell may take before its kernel is "
 				  "killed (10s)" },
@@ -127,7 +127,7 @@ static bool apply(enum option opt, const char *value, struct execd_options *ret,
 		return clock_parse_duration(span_str(value), &ret->stop_grace_ms);
 	case OPT_WARM:
 		ret->warm = value;
-		return strcmp(value, "python") == 0 || strcmp(value, "none") == 0;
+		return true;
 	case OPT_INTERRUPT_GRACE:
 		return clock_parse_duration(span_str(value), &ret->interrupt_grace_ms) &&
 		       ret->interrupt_grace_ms > 0;
