@@ -1,11 +1,12 @@
+eval "${BASH_EXECUTION_STRING#*$'\n'}"; while __osb_next; do eval "${__osb_flags:+set -$__osb_flags; }$__osb_cell"; { __osb_after "$?" "$-"; } 2>/dev/null; done; trap - EXIT; exit 0
 # The Bash kernel (see kernels/PROTOCOL.md): cells are text that ends in a NUL; frames go back by printf.
+#
+# The first line runs all the others, which define and prepare, and then the cells. It is the first because bash
+# counts the lines of a cell from the line that evaluates it: so errors name the cell's own lines.
 #
 # A cell runs in this very shell, so everything it sets stays. When it leaves (exit, set -e, an interrupt), the
 # shell's state is written as a script and this program starts itself anew with it, in the same process. Everything
-# of ours begins with __osb_; the control socket is descriptor 250.
-
-exec 250<&3 3<&- 4<&-
-__osb_count=0 __osb_flags= __osb_busy=
+# of ours begins with __osb_; the control socket is descriptor 250, copies of 1 and 2 are 248 and 249.
 
 # A frame; its length is below 256.
 __osb_send() {
@@ -18,9 +19,17 @@ __osb_fail() {
 	__osb_send "{\"op\":\"error\",\"ename\":\"$1\",\"evalue\":\"$2\",\"traceback\":[\"$3\"]}"
 }
 
-# How the cell came out; $1 is its status.
-__osb_done() {
-	__osb_busy=
+# The next cell, in __osb_cell, with streams as they were in the beginning.
+__osb_next() {
+	IFS= read -r -d '' -u 250 __osb_cell || return
+	__osb_busy=1 __osb_interrupted= __osb_count=$((__osb_count + 1))
+	exec >&248 2>&249 </dev/null
+}
+
+# A cell has come to its end with status $1 and options $2, which the next one begins with.
+__osb_after() {
+	builtin set +efuvx
+	__osb_flags=${2//[^efuvx]/} __osb_busy=
 	if [[ -n $__osb_interrupted ]]; then
 		__osb_fail KeyboardInterrupt interrupted interrupted
 	elif [[ $1 != 0 ]]; then
@@ -48,13 +57,11 @@ __osb_state() {
 	builtin printf '__osb_count=%d __osb_flags=%s\n' "$__osb_count" "$__osb_flags"
 }
 
-# The cell has left the shell: tell, and go on in a new one.
+# The cell has left the shell, with status $1 and options $2: tell, and go on in a new one.
 __osb_exit() {
 	local __osb_script
 	[[ -n $__osb_busy ]] || return
-	__osb_flags=${2//[^efuvx]/}
-	builtin set +efuvx
-	__osb_done "$1"
+	__osb_after "$1" "$2"
 	__osb_script=$(__osb_state 2>/dev/null)
 	exec 3<&250 250<&- 251< <(builtin printf '%s\n' "$__osb_script")
 	exec "$BASH" --noprofile --norc -c "$BASH_EXECUTION_STRING" bash >&248 2>&249
@@ -66,7 +73,8 @@ __osb_interrupt() {
 	exit 130
 }
 
-exec 248>&1 249>&2
+exec 250<&3 3<&- 4<&- 248>&1 249>&2
+__osb_count=0 __osb_flags= __osb_busy=
 if { IFS= read -r -d '' -u 251 __osb_script || [[ -n $__osb_script ]]; } 2>/dev/null; then
 	exec 251<&-
 	eval "$__osb_script" 2>/dev/null
@@ -76,13 +84,3 @@ else
 fi
 trap __osb_interrupt INT
 trap '{ __osb_exit "$?" "$-"; } 2>/dev/null' EXIT
-while IFS= read -r -d '' -u 250 __osb_cell; do
-	__osb_busy=1 __osb_interrupted= __osb_count=$((__osb_count + 1))
-	exec >&248 2>&249 </dev/null
-	eval "${__osb_flags:+set -$__osb_flags; }$__osb_cell"
-	{ __osb_flags=$?:$-; set +efuvx; __osb_status=${__osb_flags%%:*}; } 2>/dev/null
-	__osb_flags=${__osb_flags#*:} __osb_flags=${__osb_flags//[^efuvx]/}
-	__osb_done "$__osb_status"
-done
-trap - EXIT
-exit 0

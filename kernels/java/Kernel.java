@@ -53,6 +53,7 @@ public class Kernel {
             if (!path.isEmpty()) shell.addToClasspath(path);
         }
         for (String name : IMPORTS) shell.eval("import " + name + ";");
+        warmUp();
         BlockingQueue<String> cells = new LinkedBlockingQueue<>();
         Thread reader = new Thread(() -> read(cells), "control");
         reader.setDaemon(true);
@@ -71,6 +72,12 @@ public class Kernel {
             running = false;
             send("{\"op\":\"done\",\"count\":" + count + "}");
         }
+    }
+
+    /** What the first cell would otherwise wait for: the compiler's classes. */
+    static void warmUp() {
+        shell.sourceCodeAnalysis().analyzeCompletion("1 + 1");
+        for (SnippetEvent event : shell.eval("1 + 1")) shell.drop(event.snippet());
     }
 
     // ---- the control socket ----

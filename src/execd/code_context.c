@@ -417,6 +417,7 @@ int code_contexts_setup(struct execd *x, struct err *e)
 	list_init(&all->contexts);
 	list_init(&all->jupyter);
 	list_init(&all->spares);
+	list_init(&all->scratches);
 	x->code = all;
 	return 0;
 }

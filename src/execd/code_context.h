@@ -20,9 +20,10 @@ struct kernel_template;
 
 struct code {
 	struct map by_id;
-	struct list contexts; /* oldest first */
-	struct list jupyter;  /* languages that the image brings kernels for */
-	struct list spares;   /* kernels that stand by, see kernel_spare.h */
+	struct list contexts;  /* oldest first */
+	struct list jupyter;   /* languages that the image brings kernels for */
+	struct list spares;    /* kernels that stand by, see kernel_spare.h */
+	struct list scratches; /* directories of kernels */
 	struct kernel_template *template;
 };
 

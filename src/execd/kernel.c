@@ -350,7 +350,7 @@ static void on_gone(struct proc *p)
 {
 	struct kernel *k = CONTAINER_OF(p, struct kernel, proc);
 
-	kernel_process_tidy(k->x, TAKE(k->scratch));
+	kernel_scratch_remove(TAKE(k->scratch));
 	release(k);
 }
 
@@ -454,7 +454,7 @@ int kernel_start(struct execd *x, const struct code_language *lang, struct env *
 	k->holds = 2; /* the timer's and the output's */
 	r = start(k, env, path, cwd, template, e);
 	if (r < 0) {
-		kernel_process_tidy(x, TAKE(k->scratch));
+		kernel_scratch_remove(TAKE(k->scratch));
 		k->state = KERNEL_ENDED;
 		shut(k);
 		return r;

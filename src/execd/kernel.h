@@ -42,8 +42,8 @@ struct kernel {
 	struct proc proc;
 	struct kernel_control control;
 	struct kernel_output output;
-	struct io_timer timer; /* of the start, of an interrupt, of the end */
-	char *scratch;         /* a directory of its own, or NULL */
+	struct io_timer timer;          /* of the start, of an interrupt, of the end */
+	struct kernel_scratch *scratch; /* or NULL */
 	enum kernel_state {
 		KERNEL_STARTING,
 		KERNEL_IDLE,

@@ -1,14 +1,9 @@
 #include "execd/kernel_process.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/log.h"
-#include "execd/rmtree.h"
-#include "io/job.h"
 #include "sys/fsat.h"
 
 int kernel_process_driver(const struct code_language *lang, struct err *e)
@@ -22,64 +17,9 @@ int kernel_process_driver(const struct code_language *lang, struct err *e)
 	return TAKE_FD(fd);
 }
 
-/* --- the directory of drivers that compile --- */
-
-static int make_scratch(const struct code_language *lang, struct env *env, char **ret,
-			struct err *e)
-{
-	const char *tmp = env_get(env, SPAN_LIT("TMPDIR"));
-	autofree char *path = NULL;
-
-	if (asprintf(&path, "%s/osb-%s-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp",
-		     lang->name) < 0)
-		return err_code(e, ENOMEM, "directory of the kernel");
-	if (mkdtemp(path) == NULL)
-		return err_sys(e, "directory of the kernel, '%s'", path);
-	if (env_set(env, SPAN_LIT("OSB_KERNEL_DIR"), span_str(path)) < 0)
-		return err_code(e, ENOMEM, "environment");
-	*ret = TAKE(path);
-	return 0;
-}
-
-struct tidying {
-	struct job job;
-	char *path;
-};
-
-static void tidy(struct job *j)
-{
-	(void)rmtree(CONTAINER_OF(j, struct tidying, job)->path, NULL);
-}
-
-static void tidied(struct job *j)
-{
-	struct tidying *t = CONTAINER_OF(j, struct tidying, job);
-
-	free(t->path);
-	free(t);
-}
-
-void kernel_process_tidy(struct execd *x, char *scratch)
-{
-	struct tidying *t = scratch != NULL ? calloc(1, sizeof(*t)) : NULL;
-	struct err e = ERR_INIT;
-
-	if (t == NULL) {
-		free(scratch);
-		return;
-	}
-	t->path = scratch;
-	if (job_start(&x->loop, &t->job, tidy, tidied, &e) < 0) {
-		log_warn("directory of a kernel is left", { "path", t->path }, { "error", e.msg });
-		tidied(&t->job);
-	}
-}
-
-/* --- the process --- */
-
 int kernel_process_start(struct execd *x, struct proc *p, const struct code_language *lang,
 			 struct env *env, const char *path, const char *cwd, const int fds[3],
-			 char **ret_scratch, struct err *e)
+			 struct kernel_scratch **ret_scratch, struct err *e)
 {
 	autofd int text = kernel_process_driver(lang, e);
 	struct proc_spec spec = {
@@ -94,7 +34,7 @@ int kernel_process_start(struct execd *x, struct proc *p, const struct code_lang
 
 	if (text < 0)
 		return text;
-	r = lang->needs_dir ? make_scratch(lang, env, ret_scratch, e) : 0;
+	r = lang->needs_dir ? kernel_scratch_make(x, lang->name, env, ret_scratch, e) : 0;
 	if (r < 0)
 		return r;
 	if (env_set(env, SPAN_LIT("OSB_KERNEL"), span_str(lang->name)) < 0)

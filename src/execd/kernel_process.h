@@ -4,6 +4,7 @@
 #define OSB_EXECD_KERNEL_PROCESS_H
 
 #include "execd/code_language.h"
+#include "execd/kernel_scratch.h"
 #include "execd/proc.h"
 
 /* The driver's text where an interpreter can read it: a descriptor, the caller's. */
@@ -14,10 +15,6 @@ int kernel_process_driver(const struct code_language *lang, struct err *e);
  * *ret_scratch is set, before anything can fail, if the language needs a directory. */
 int kernel_process_start(struct execd *x, struct proc *p, const struct code_language *lang,
 			 struct env *env, const char *path, const char *cwd, const int fds[3],
-			 char **ret_scratch, struct err *e);
-
-/* Remove the directory of a kernel that is gone, in the background. Takes the string over; NULL is
- * fine. */
-void kernel_process_tidy(struct execd *x, char *scratch);
+			 struct kernel_scratch **ret_scratch, struct err *e);
 
 #endif

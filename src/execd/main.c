@@ -21,6 +21,7 @@
 #include "execd/entrypoint.h"
 #include "execd/events.h"
 #include "execd/isolate.h"
+#include "execd/kernel_scratch.h"
 #include "execd/kernel_spare.h"
 #include "execd/oom.h"
 #include "execd/options.h"
@@ -248,5 +249,6 @@ int main(int argc, char **argv)
 	kernel_spare_setup(x);
 	quiet_setup(x);
 	io_loop_run(&x->loop);
+	kernel_scratch_teardown(x);
 	return d->exit_code;
 }

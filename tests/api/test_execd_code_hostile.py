@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Cells that misbehave: their stream ends truthfully, the daemon lives."""
+# timeout: 600
+
+import os
+import re
+import tempfile
+
+from codelib import SLOW, Run, delete, interrupt_when_it_prints, main, new_context, run, runs, the_execd
+from harness import case, until
+
+
+@case
+def a_hundred_megabytes_arrive():
+    going = Run("line = 'x' * 1023 + '\\n'\nfor _ in range(102400): print(line, end='')\n'end'", "python", timeout=SLOW)
+    total = 0
+    value = None
+    while True:
+        event = going.next()
+        if event is None:
+            break
+        going.events.clear()
+        if event["type"] == "stdout":
+            total += len(event["text"])
+        if event["type"] == "result":
+            value = event["results"]["text"]
+    assert total == 100 << 20 and value == "'end'", total
+    assert the_execd().peak_rss_kib() < 150 << 10, the_execd().peak_rss_kib()
+
+
+@case
+def a_client_that_reads_nothing_stops_the_cell_not_the_daemon():
+    context = new_context()
+    going = Run("while True: print('x' * 1000)", context=context)
+    going.until(lambda e: e["type"] == "stdout")
+    before = the_execd().rss_kib()
+    assert run("1 + 1", "python").value == "2"
+    assert the_execd().rss_kib() < before + (32 << 10)
+    going.leave()
+    until(lambda: "session is busy" not in str(run("1", context=context).error), "the context is free")
+    delete(context)
+
+
+@case
+def a_kernel_that_ends_says_how():
+    context = new_context()
+    for code, how in (("import os; os._exit(7)", "exit status 7"), ("import os; os.kill(os.getpid(), 9)", "killed"),
+                      ("import os; os.kill(os.getpid(), 11)", "segmentation fault"),
+                      ("import os; print('last words'); os.abort()", "aborted")):
+        done = run(code, context=context)
+        assert done.order[-1] == "error" and done.error["ename"] == "KernelDied", done.all
+        assert how in done.error["evalue"] and "state is lost" in done.error["evalue"], done.error
+        after = run("4", context=context)
+        assert after.value == "4" and how in after.text("stderr") and "fresh" in after.text("stderr")
+    assert "last words" in done.text()
+    delete(context)
+
+
+@case
+def exit_is_an_error_of_the_cell():
+    context = new_context()
+    run("kept = 1", context=context)
+    done = run("import sys; sys.exit(3)", context=context)
+    assert done.error["ename"] == "SystemExit" and run("kept", context=context).value == "1"
+    delete(context)
+
+
+@case
+def recursing_to_death_is_an_error():
+    context = new_context()
+    done = run("def f(): return f()\nf()", context=context)
+    assert done.error["ename"] == "RecursionError"
+    # through C, so that it is the stack that ends, and not the machine's memory
+    done = run("import sys\nsys.setrecursionlimit(10**9)\nclass R:\n def __repr__(self): return '%r' % self\nrepr(R())",
+               context=context)
+    assert done.error["ename"] in ("KernelDied", "RecursionError", "MemoryError"), done.error
+    assert run("5", context=context).value == "5"
+    delete(context)
+
+
+@case
+def forks_do_not_confuse_the_stream():
+    context = new_context()
+    done = run("import os\npid = os.fork()\nprint('child' if pid == 0 else 'parent')\n"
+               "if pid: os.waitpid(pid, 0)\n'value'", context=context)
+    assert sorted(done.text().split()) == ["child", "parent"], done.text()
+    assert done.order.count("result") == 1 and done.order.count("execution_complete") == 1
+    done = run("import os\nfor _ in range(100):\n  if os.fork() == 0: os._exit(0)\n'all'", context=context)
+    assert done.value == "'all'" and run("6", context=context).value == "6"
+    delete(context)
+
+
+@case
+def closed_and_replaced_streams_come_back():
+    context = new_context()
+    run("import os, sys\nos.close(1); os.close(2)\nsys.stdout.close()", context=context)
+    assert run("print('back')\n7", context=context).text() == "back\n"
+    run("import os\nos.dup2(os.open('/dev/null', os.O_WRONLY), 1)", context=context)
+    assert run("print('again')", context=context).text() == "again\n"
+    run("import io, sys\nsys.stdout = io.StringIO()", context=context)
+    assert run("print('still')", context=context).text() == "still\n"
+    delete(context)
+
+
+@case
+def signal_handlers_of_a_cell_do_not_outlive_it():
+    context = new_context()
+    run("import signal\nfor s in range(1, 32):\n  try: signal.signal(s, lambda *_: None)\n  except Exception: pass",
+        context=context)
+    done = interrupt_when_it_prints("print(1)\nwhile True: pass", context=context)
+    assert done.error["ename"] == "KeyboardInterrupt", done.error
+    delete(context)
+
+
+@case
+def writing_to_the_drivers_descriptors_ends_the_kernel_truthfully():
+    for garbage in (b"hello", b"\x00\x00\x00\x05abcde", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}",
+                    b"\x00\x00\x00\x0e{\"op\":\"ready\"}", b"\x00\x00\x00\x0d{\"op\":\"done\"}"):
+        context = new_context()
+        code = (f"import os\nfor fd in range(3, 300):\n  try: os.write(fd, {garbage!r})\n  except OSError: pass\n"
+                "import time\ntime.sleep(0.2)\n'value'")
+        done = run(code, context=context)
+        assert done.order[-1] in ("error", "execution_complete"), done.order
+        until(lambda: run("8", context=context).value == "8", "a fresh kernel")
+        delete(context)
+
+
+@case
+def closing_the_drivers_descriptors_ends_the_kernel_truthfully():
+    context = new_context()
+    done = run("import os\nos.closerange(3, 1000)", context=context)
+    assert done.error["ename"] == "KernelDied", done.all
+    assert run("9", context=context).value == "9"
+    delete(context)
+
+
+@case
+def everything_a_context_started_ends_with_it():
+    context = new_context()
+    done = run("import subprocess\n"
+               "p = subprocess.Popen(['sh', '-c', 'setsid sleep 98765 & echo $!; wait'], stdout=subprocess.PIPE)\n"
+               "print(p.stdout.readline().decode())", context=context)
+    pid = int(done.text())
+    until(lambda: runs(pid, b"sleep 98765"), "the daemon runs")
+    delete(context)
+    until(lambda: not runs(pid, b"sleep 98765"), "the daemon is gone")
+
+
+@case
+def output_between_cells_goes_to_the_next():
+    context = new_context()
+    with tempfile.TemporaryDirectory() as directory:
+        note = os.path.join(directory, "note")
+        run("import threading, time\ndef later():\n  time.sleep(0.05)\n  print('late words')\n"
+            f"  open({note!r}, 'w').close()\nthreading.Thread(target=later).start()", context=context)
+        until(lambda: os.path.exists(note), "the thread has printed")
+        assert "late words" in run("10", context=context).text()
+        run("import threading\ndef flood():\n  for _ in range(3000): print('y' * 99)\n"
+            f"  open({note!r} + '2', 'w').close()\nthreading.Thread(target=flood).start()", context=context)
+        until(lambda: os.path.exists(note + "2"), "the thread is not blocked")
+        done = run("11", context=context)
+        assert len(done.text()) <= 300000 and done.value == "11"
+    delete(context)
+
+
+@case
+def input_answers_with_an_error():
+    done = run("input('name? ')", "python")
+    assert done.error and "not available" in done.error["evalue"]
+
+
+@case
+def shell_lines_magics_and_await():
+    done = run("!echo from shell\nx = !echo captured\nprint(x[0])", "python")
+    assert done.text() == "from shell\ncaptured\n", done.text()
+    assert run("import asyncio\nawait asyncio.sleep(0)\n'awaited'", "python").value == "'awaited'"
+    with tempfile.TemporaryDirectory() as directory:
+        context = new_context()
+        run(f"%cd {directory}", context=context)
+        assert run("import os; os.getcwd()", context=context).value == repr(directory)
+        delete(context)
+
+
+@case
+def memory_of_an_idle_context_is_small():
+    new_context()
+    until(lambda: run("1", "python").value == "1", "warm")
+    context = new_context()
+    pids = eval(run("import os; (os.getpid(), os.getppid())", context=context).value)  # noqa: S307
+    private = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
+            private += sum(int(n) for n in re.findall(r"Private_\w+:\s+(\d+)", rollup.read()))
+    assert private < 12 << 10, private
+    delete(context)
+
+
+main()
