@@ -102,7 +102,8 @@ def a_template_is_replaced_when_the_environment_changes():
             out.write("FLAVOUR=one\n")
         with Program("execd", "--port", "0", "--envs", envs, "--warm", "python") as other:
             def flavour():
-                return run("import os; os.environ['FLAVOUR']", "python", new_context("python", on=other), SLOW, other).value
+                context = new_context("python", on=other)
+                return run("import os; os.environ['FLAVOUR']", "python", context, SLOW, other).value
 
             assert [flavour() for _ in range(3)] == ["'one'"] * 3
             with open(envs, "w", encoding="ascii") as out:
@@ -114,8 +115,11 @@ def a_template_is_replaced_when_the_environment_changes():
 def preloaded_modules_are_there_and_missing_ones_do_no_harm():
     env = dict(os.environ, EXECD_PYTHON_PRELOAD="decimal, no_such_module", EXECD_WARM="python")
     with Program("execd", "--port", "0", env=env) as other:
-        until(lambda: run("import sys; 'decimal' in sys.modules", "python", new_context("python", on=other), SLOW, other).value
-              == "True", "a kernel forked from the template", SLOW)
+        def loaded():
+            context = new_context("python", on=other)
+            return run("import sys; 'decimal' in sys.modules", "python", context, SLOW, other).value == "True"
+
+        until(loaded, "a kernel forked from the template", SLOW)
 
 
 main()

@@ -1,6 +1,7 @@
 """Run by test_code_clients: the official Python code-interpreter client, unmodified, in all its languages."""
 
 import asyncio
+import json
 import os
 import sys
 from datetime import timedelta
@@ -14,6 +15,11 @@ from opensandbox.models.filesystem import WriteEntry
 DOMAIN, KEY, GO_BIN, TYPESCRIPT = sys.argv[1:5]
 CONFIG = ConnectionConfig(domain=DOMAIN, api_key=KEY, request_timeout=timedelta(seconds=300))
 MODULES = "/tmp/node_modules_for_tests"
+LANGUAGES = (SupportedLanguage.PYTHON, SupportedLanguage.JAVASCRIPT, SupportedLanguage.TYPESCRIPT,
+             SupportedLanguage.BASH, SupportedLanguage.JAVA, SupportedLanguage.GO)
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "code_cells.json"), encoding="utf-8") as cells_file:
+    CELLS = json.load(cells_file)
 
 
 def ok(name, condition, detail=""):
@@ -25,10 +31,13 @@ class Seen:
 
     def __init__(self):
         self.init, self.stdout, self.stderr, self.results, self.errors, self.complete = [], [], [], [], [], []
+        self.begun = asyncio.Event()
 
         def into(to):
             async def handler(message):
                 to.append(message)
+                if to is self.stdout:
+                    self.begun.set()
             return handler
 
         self.handlers = ExecutionHandlers(
@@ -39,68 +48,41 @@ class Seen:
         return "".join(m.text for m in self.stdout)
 
 
-# language: (cell that prints and sets, what it prints, cell with a value, value, failing cell, name of the error)
-CELLS = {
-    SupportedLanguage.PYTHON: (
-        "x = 40\nprint('Hello from Python')",
-        "Hello from Python",
-        "x + 2",
-        "42",
-        "undefined_variable",
-        "NameError"),
-        SupportedLanguage.JAVASCRIPT: (
-            "const x = 40;\nconsole.log('Hello from JavaScript')",
-            "Hello from JavaScript",
-            "x + 2",
-            "42",
-            "throw new TypeError('no')",
-            "TypeError"),
-            SupportedLanguage.TYPESCRIPT: (
-                "interface P { n: number }\nconst p: P = { n: 40 };\nconsole.log(`Hello ${p.n as number}`)",
-                "Hello 40",
-                "const y: number = p.n + 2; y",
-                "42",
-                "throw new Error('ts-runtime-error')",
-                "Error"),
-                SupportedLanguage.BASH: (
-                    "x=40; echo 'Hello from Bash'",
-                    "Hello from Bash",
-                    "echo $((x + 2))",
-                    None,
-                    "(exit 7)",
-                    "CommandExecError"),
-                    SupportedLanguage.JAVA: (
-                        "int x = 40;\nSystem.out.println(\"Hello from Java\");",
-                        "Hello from Java",
-                        "x + 2",
-                        "42",
-                        "int y = 10 / 0;",
-                        "EvalException"),
-                        SupportedLanguage.GO: (
-                            "import \"fmt\"\nx := 40\nfmt.Println(\"Hello from Go\")",
-                            "Hello from Go",
-                            "x + 2",
-                            "42",
-                            "package main\nfunc main() { undeclared++ }",
-                            "CompileError"),
-                             }
+def answer(run):
+    """The value of a cell, or what it printed where the language has none."""
+    return run.result[0].text if run.result else "".join(m.text for m in run.logs.stdout).strip()
 
 
 async def language(codes, name):
-    first, printed, second, value, bad, error = CELLS[name]
+    cells = CELLS[name]
     context = await codes.create_context(name)
     ok(f"{name}: a context", bool(context.id) and context.language == name)
     seen = Seen()
-    run = await codes.run(first, context=context, handlers=seen.handlers)
-    ok(f"{name}: handlers", len(seen.init) == 1 and seen.init[0].id == run.id == context.id and printed in seen.text(
-    ) and len(seen.complete) == 1 and not seen.errors, (seen.text(), seen.errors, seen.stderr))
-    run = await codes.run(second, context=context)
-    got = run.result[0].text if run.result else "".join(m.text for m in run.logs.stdout).strip()
-    ok(f"{name}: state is kept", got == (value or "42"), got)
+    run = await codes.run(cells["set"], context=context, handlers=seen.handlers)
+    ok(f"{name}: handlers", len(seen.init) == 1 and seen.init[0].id == run.id == context.id
+       and cells["prints"] in seen.text() and len(seen.complete) == 1 and not seen.errors,
+       (seen.text(), seen.errors, seen.stderr))
+    run = await codes.run(cells["use"], context=context)
+    ok(f"{name}: state is kept", answer(run) == cells["gives"], run)
+
+    other = await codes.create_context(name)
+    run = await codes.run(cells["use"], context=other)
+    ok(f"{name}: contexts are isolated", run.error is not None and run.error.name == cells["without"], run)
+    await codes.delete_context(other.id)
+
     seen = Seen()
-    run = await codes.run(bad, context=context, handlers=seen.handlers)
-    ok(f"{name}: errors", run.error is not None and run.error.name ==
-       error and seen.errors[0].name == error, run.error)
+    run = await codes.run(cells["fail"], context=context, handlers=seen.handlers)
+    ok(f"{name}: errors", run.error is not None and run.error.name == cells["error"] == seen.errors[0].name
+       and bool(run.error.traceback), run.error)
+
+    seen = Seen()
+    task = asyncio.create_task(codes.run(cells["busy"], context=context, handlers=seen.handlers))
+    await asyncio.wait_for(seen.begun.wait(), 120)
+    await codes.interrupt(seen.init[0].id)
+    run = await asyncio.wait_for(task, 120)
+    ok(f"{name}: an interrupt ends the cell", run.error is not None and run.error.name == "KeyboardInterrupt", run.error)
+    run = await codes.run(cells["use"], context=context)
+    ok(f"{name}: an interrupt keeps the state", answer(run) == cells["gives"], run)
     await codes.delete_context(context.id)
 
 
@@ -119,29 +101,6 @@ async def contexts(codes):
         ok("a deleted context is not found", True)
     await codes.delete_contexts(SupportedLanguage.BASH)
     ok("contexts of a language are deleted", await codes.list_contexts(SupportedLanguage.BASH) == [])
-    one, two = [await codes.create_context(SupportedLanguage.PYTHON) for _ in range(2)]
-    await codes.run("secret = 1", context=one)
-    run = await codes.run("secret", context=two)
-    ok("contexts are isolated", run.error is not None and run.error.name == "NameError")
-
-
-async def interrupt(codes):
-    context = await codes.create_context(SupportedLanguage.PYTHON)
-    await codes.run("kept = 'yes'", context=context)
-    seen, begun = Seen(), asyncio.Event()
-
-    async def on_stdout(_):
-        begun.set()
-
-    seen.handlers.on_stdout = on_stdout
-    task = asyncio.create_task(codes.run("import time\nprint('on', flush=True)\ntime.sleep(1000)", context=context,
-                                         handlers=seen.handlers))
-    await asyncio.wait_for(begun.wait(), 60)
-    await codes.interrupt(seen.init[0].id)
-    run = await asyncio.wait_for(task, 60)
-    ok("an interrupt ends the cell", run.error is not None and run.error.name == "KeyboardInterrupt")
-    run = await codes.run("kept", context=context)
-    ok("an interrupt keeps the state", run.result[0].text == "'yes'")
     try:
         await codes.interrupt("no-such-id")
         ok("an unknown id cannot be interrupted", False)
@@ -160,21 +119,26 @@ async def at_once(codes):
 
 
 async def limits():
-    """A cell that takes more memory than the sandbox has."""
-    sandbox = await Sandbox.create("host", resource={"cpu": "1", "memory": "256Mi"}, timeout=timedelta(minutes=5),
-                                   connection_config=CONFIG)
-    try:
-        codes = (await CodeInterpreter.create(sandbox=sandbox)).codes
-        context = await codes.create_context(SupportedLanguage.PYTHON)
-        run = await codes.run("hog = b'x' * 10**9", context=context)
-        ended = run.error is not None and run.error.name in ("KernelDied", "MemoryError")
-        ok("a cell beyond the memory limit", ended, run.error)
-        ok("and it is told why", "out of memory" in run.error.value or run.error.name == "MemoryError", run.error)
-        run = await codes.run("1 + 1", context=context)
-        ok("the next cell runs", bool(run.result) and run.result[0].text == "2", run)
-    finally:
-        await sandbox.kill()
-        await sandbox.close()
+    """Cells that take more memory than the sandbox has: the kernel is killed, in a sandbox with a template as well."""
+    for warm in ("none", "python"):
+        sandbox = await Sandbox.create("host", resource={"cpu": "1", "memory": "256Mi"}, timeout=timedelta(minutes=5),
+                                       env={"EXECD_WARM": warm}, connection_config=CONFIG)
+        try:
+            find = "grep -lsz ^OSB_KERNEL_TEMPLATE= /proc/[0-9]*/environ | wc -l"
+            run = await sandbox.commands.run(find)
+            ok(f"EXECD_WARM={warm} of the create", run.logs.stdout[0].text.strip() == ("1" if warm == "python" else "0"),
+               run.logs)
+            codes = (await CodeInterpreter.create(sandbox=sandbox)).codes
+            context = await codes.create_context(SupportedLanguage.PYTHON)
+            run = await codes.run("kept = []\nwhile True: kept.append(bytearray(b'x') * 2**20)", context=context)
+            ok("a cell beyond the memory limit", run.error is not None and run.error.name == "KernelDied", run.error)
+            ok("and it is told why", "out of memory" in run.error.value, run.error)
+            run = await codes.run("1 + 1", context=context)
+            ok("the next cell runs", bool(run.result) and run.result[0].text == "2", run)
+            ok("and is told that it is a fresh kernel", any("fresh" in m.text for m in run.logs.stderr), run.logs)
+        finally:
+            await sandbox.kill()
+            await sandbox.close()
 
 
 async def main():
@@ -190,9 +154,8 @@ async def main():
                     entry = WriteEntry(path=f"{MODULES}/typescript/{name}", data=source.read(), mode=644)
                     await sandbox.files.write_files([entry])
         await contexts(codes)
-        await interrupt(codes)
         await at_once(codes)
-        for name in CELLS:
+        for name in LANGUAGES:
             if name == SupportedLanguage.GO and not GO_BIN:
                 print("skip go the host image has no Go below /usr", flush=True)
                 continue

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The official code-interpreter client, unmodified, against the server on the native runtime.
+"""The official code-interpreter clients against the server on the native runtime, in each of their languages.
 
-The JavaScript family's code-interpreter package is not on npm, so its flows are driven by the client that is there
-(its sandbox package resolves the endpoint) and the requests that the package would send."""
+The Python client is used as it is. The JavaScript family's code-interpreter package is not on npm, so its flows are
+driven by the package that is there: its transport, its reader of streams and its handlers."""
 # timeout: 1500
 
 import os
@@ -51,15 +51,11 @@ with tempfile.TemporaryDirectory(prefix="osb-code-") as state:
     _, typescript = clients.node(TYPESCRIPT)
     with Program("opensandbox-server", "--state-dir", state, "--port", "0", "--kill-on-exit", env=env) as server:
         domain = f"{server.host}:{server.port}"
-        passed(
-    "client_code_python.py", [
-        python, os.path.join(
-            HERE, "client_code_python.py"), domain, KEY, below_usr("go"), os.path.join(
-                typescript, "typescript")])
-        passed(
-    "client_code_javascript.mjs", [
-        node, os.path.join(
-            HERE, "client_code_javascript.mjs"), domain, KEY, modules])
+        compiler = os.path.join(typescript, "typescript")
+        passed("client_code_python.py", [python, os.path.join(HERE, "client_code_python.py"), domain, KEY,
+                                         below_usr("go"), compiler])
+        passed("client_code_javascript.mjs", [node, os.path.join(HERE, "client_code_javascript.mjs"), domain, KEY,
+                                              modules, below_usr("go"), compiler])
         code = server.stop()
         print(f"{'ok' if code == 0 else 'not ok'} the server leaves cleanly", flush=True)
         failed |= code != 0
