@@ -25,14 +25,17 @@ local({
 	}
 
 	receive <- function() {
-		bytes <- raw(0)
+		bytes <- raw(4096)
+		n <- 0L
 		repeat {
 			byte <- readBin(input, "raw", 1)
 			if (length(byte) == 0) quit("no", 0, FALSE)
 			if (byte == as.raw(0)) break
-			bytes[length(bytes) + 1] <- byte
+			n <- n + 1L
+			if (n > length(bytes)) bytes <- c(bytes, raw(length(bytes)))
+			bytes[n] <- byte
 		}
-		text <- rawToChar(bytes)
+		text <- rawToChar(bytes[seq_len(n)])
 		Encoding(text) <- "UTF-8"
 		text
 	}

@@ -120,7 +120,7 @@ void api_refuse(struct http_req *r, int status, const char *why)
 static bool parse(struct http_req *r, struct span body, bool may_be_empty, json_t **ret)
 {
 	static const struct json_limits limits = {
-		.max_bytes = API_MAX_BODY,
+		.max_bytes = API_MAX_CODE, /* it was read with its route's own limit */
 		.max_depth = 32,
 		.max_values = 64 << 10,
 		.first_only = true,

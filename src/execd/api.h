@@ -27,8 +27,9 @@
 #define API_JSON_TYPE             "application/json; charset=utf-8"
 #define API_TEXT_TYPE             "text/plain; charset=utf-8"
 
-/* Largest JSON body of any route. */
+/* Largest JSON body of any route but one: code may contain data. */
 #define API_MAX_BODY MIB(4)
+#define API_MAX_CODE MIB(16)
 
 /* The server's handler: authentication, then api_route(). */
 void api_handle(struct http_req *r);

@@ -120,7 +120,7 @@ static void run_body(struct http_req *r, struct span body)
 
 void code_run(struct http_req *r)
 {
-	http_read_body(r, API_MAX_BODY, run_body);
+	http_read_body(r, API_MAX_CODE, run_body);
 }
 
 /* --- POST /code/context --- */

@@ -9,6 +9,7 @@
 #include "execd/api.h"
 #include "execd/code_events.h"
 #include "execd/kernel_spare.h"
+#include "execd/kernel_template.h"
 
 /* --- the end of a run --- */
 
@@ -142,6 +143,7 @@ static void on_ended(void *user, const char *words)
 	bool started = k->was_ready;
 
 	if (!started && k->from_template) { /* that may be in a bad state: once more, without */
+		kernel_template_give_up(c->x);
 		c->unforked = true;
 		if (start_kernel(c, NULL) == 0)
 			return;
@@ -394,6 +396,7 @@ void code_context_answer(struct code_context *c, struct http_req *r)
 	c->asking = r;
 	r->user = c;
 	r->done = asker_left;
+	r->abort_on_eof = true;
 	if (c->kernel->state == KERNEL_IDLE) /* it stood by */
 		answer_asking(c);
 }

@@ -13,6 +13,8 @@
 
 /* Until a kernel is ready. A first one may have to compile itself. */
 #define START_MS 300000
+/* Until one that the template forks is: a moment, unless somebody has stopped the template. */
+#define FORK_MS 10000
 /* Between the end of the control socket and the end of the process. */
 #define EXIT_GRACE_MS 2000
 /* Told of a kernel that could not be started. */
@@ -463,7 +465,7 @@ int kernel_start(struct execd *x, const struct code_language *lang, struct env *
 	k->ops = ops;
 	k->user = user;
 	k->oom_kills = oom_kills(x);
-	io_timer_start(&k->timer, START_MS, 0);
+	io_timer_start(&k->timer, k->from_template ? FORK_MS : START_MS, 0);
 	arm(k);
 	*ret = k;
 	return 0;

@@ -185,6 +185,12 @@ void kernel_template_warm(struct execd *x, const struct env *env)
 		(void)usable(x, env, path);
 }
 
+void kernel_template_give_up(struct execd *x)
+{
+	if (x->code->template != NULL)
+		retire(x->code->template);
+}
+
 /* --- forking a kernel --- */
 
 static int send_spawn(struct kernel_template *t, const char *language, const char *cwd,

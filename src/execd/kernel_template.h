@@ -34,4 +34,7 @@ int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_lan
 			  const struct env *env, const char *path, const char *cwd,
 			  const int fds[3]);
 
+/* It has not done so: no more kernels from this one. */
+void kernel_template_give_up(struct execd *x);
+
 #endif

@@ -170,9 +170,18 @@ def kernels(program, language):
     return {pid for pid, env in descendants(program.pid).items() if f"OSB_KERNEL={language}" in env}
 
 
+def is_child(pid, parent):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            return int(stat.read().rsplit(")", 1)[1].split()[1]) == parent
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def templates(program):
-    return {pid for pid, env in descendants(program.pid).items()
-            if any(line.startswith("OSB_KERNEL_TEMPLATE=") for line in env)}
+    """Kernels that they forked have the same environment, but wardens as parents."""
+    return {pid for pid, env in descendants(program.pid).items() if is_child(pid, program.pid)
+            and any(line.startswith("OSB_KERNEL_TEMPLATE=") for line in env)}
 
 
 def main():

@@ -2,12 +2,15 @@
 """Cells that misbehave: their stream ends truthfully, the daemon lives."""
 # timeout: 600
 
+import json
 import os
 import re
+import signal
 import tempfile
 
-from codelib import SLOW, Run, delete, interrupt_when_it_prints, main, new_context, run, runs, the_execd
-from harness import case, until
+from codelib import (SLOW, Run, call, delete, descendants, interrupt_when_it_prints, main, new_context, run, runs,
+                     templates, the_execd)
+from harness import Program, case, request, until
 
 
 @case
@@ -144,6 +147,120 @@ def everything_a_context_started_ends_with_it():
     until(lambda: runs(pid, b"sleep 98765"), "the daemon runs")
     delete(context)
     until(lambda: not runs(pid, b"sleep 98765"), "the daemon is gone")
+
+
+@case
+def a_cell_cannot_hold_up_contexts_by_stopping_the_template():
+    with Program("execd", "--port", "0", "--warm", "python") as other:
+        forked = "import os; '--warden-of' in open('/proc/%d/cmdline' % os.getppid()).read()"
+        until(lambda: run(forked, "python", new_context("python", on=other), on=other).value == "True", "it forks")
+        first = new_context("python", on=other)
+        (template,) = templates(other)
+        os.kill(template, signal.SIGSTOP)
+        second = new_context("python", on=other)  # in the end by a process of its own
+        assert run("2 + 2", "python", second, on=other).value == "4"
+        until(lambda: template not in templates(other), "the stopped one is given up")
+        assert run("1 + 1", "python", first, on=other).value == "2"
+        until(lambda: templates(other), "there is a new one")
+        os.kill(next(iter(templates(other))), signal.SIGKILL)
+        assert run("3", "python", new_context("python", on=other), on=other).value == "3"
+
+
+@case
+def a_cell_that_stops_itself_is_ended_by_the_interrupt():
+    context = new_context()
+    done = interrupt_when_it_prints("import os, signal\nprint(1)\nos.kill(os.getpid(), signal.SIGSTOP)", context=context)
+    assert done.error["ename"] == "KernelDied" and "did not react" in done.error["evalue"], done.error
+    assert run("4", context=context).value == "4"
+    delete(context)
+
+
+@case
+def a_cell_that_kills_its_warden_is_still_the_contexts():
+    context = new_context()
+    done = run("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nprint(os.getpid())", context=context)
+    pid = int(done.text())
+    assert run("'alive'", context=context).value == "'alive'"
+    delete(context)
+    until(lambda: not runs(pid, b"osb kernel"), "the kernel is gone")
+
+
+@case
+def a_child_that_holds_the_output_does_not_hold_the_stream():
+    context = new_context()
+    done = run("import os, time\nif os.fork() == 0:\n  os.setsid()\n  time.sleep(1000)\nprint('last')\nos._exit(5)",
+               context=context)
+    assert done.error["ename"] == "KernelDied" and "exit status 5" in done.error["evalue"], done.all
+    assert done.text() == "last\n"
+    delete(context)
+
+
+@case
+def a_flood_of_displays_arrives_in_order():
+    context = new_context()
+    done = run("for i in range(2000):\n  display(i)\n  print(i)", context=context, timeout=SLOW)
+    shown = [e["text"].strip() if e["type"] == "stdout" else e["results"]["text"] for e in done.of("stdout", "result")]
+    assert shown == [str(i // 2) for i in range(4000)], shown[:20]
+    done = run("display({'x/y%d' % i: 'v' for i in range(70000)}, raw=True)\n'after'", context=context, timeout=SLOW)
+    assert done.error is not None or done.value == "'after'", done.all
+    until(lambda: run("5", context=context).value == "5", "the context is usable")
+    delete(context)
+
+
+# ---- clumsy clients ----
+
+@case
+def a_long_cell_runs_and_one_that_is_too_long_is_refused():
+    context = new_context()
+    assert run("x = '" + "a" * 5_000_000 + "'\nlen(x)", context=context, timeout=SLOW).value == "5000000"
+    body = json.dumps({"code": "#" * (17 << 20), "context": {"id": context, "language": "python"}}).encode()
+    try:
+        assert request(the_execd(), "POST", "/code", body).status == 413
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it did not want to hear the rest
+    assert run("len(x)", context=context).value == "5000000"
+    delete(context)
+
+
+@case
+def a_cell_with_a_nul_is_told():
+    context = new_context("bash")
+    assert "NUL" in run("echo \0", "bash", context).error["evalue"]
+    assert run("echo fine", "bash", context).text() == "fine\n"
+    delete(context)
+
+
+@case
+def who_leaves_while_a_context_is_made_leaves_no_context():
+    before = len(call("GET", "/code/contexts")[1])
+    for _ in range(5):
+        sock = the_execd().connect()
+        body = b'{"language":"python"}'
+        sock.sendall(b"POST /code/context HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        sock.close()
+    until(lambda: len(call("GET", "/code/contexts")[1]) == before, "they are gone")
+
+
+@case
+def a_context_that_is_deleted_before_it_is_ready_is_told_so():
+    with tempfile.TemporaryDirectory() as place:
+        slow = os.path.join(place, "ruby")
+        with open(slow, "w", encoding="ascii") as out:
+            out.write("#!/bin/sh\nexec sleep 1000\n")
+        os.chmod(slow, 0o755)
+        env = dict(os.environ, PATH=place + os.pathsep + os.environ["PATH"])
+        with Program("execd", "--port", "0", env=env) as other:
+            sock = other.connect()
+            body = b'{"language":"ruby"}'
+            sock.sendall(b"POST /code/context HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            until(lambda: call("GET", "/code/contexts", on=other)[1], "it is under way")
+            going = Run("1", "ruby", call("GET", "/code/contexts", on=other)[1][0]["id"], on=other)
+            going.until(lambda e: e["type"] == "init")
+            assert call("DELETE", "/code/contexts?language=ruby", on=other)[0] == 200
+            assert b"deleted meanwhile" in sock.recv(65536)
+            assert going.finish().error["ename"] == "ContextDeleted"
+            sock.close()
+            until(lambda: not descendants(other.pid), "nothing is left")
 
 
 @case

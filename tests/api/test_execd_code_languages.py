@@ -46,6 +46,39 @@ for _language in LANGUAGES:
     language_case(_language)
 
 
+DEATHS = {
+    "javascript": ("process.exit(4)", "exit status 4", "5", "5"),
+    "bash": ("kill -9 $$", "killed", "echo 5", None),
+    "java": ("System.exit(4);", "exit status 4", "5", "5"),
+    "go": ("import \"os\"\nos.Exit(4)", "exit status 4", "5", "5"),
+    "ruby": ("exit!(4)", "exit status 4", "5", "5"),
+    "r": ("quit(status = 4)", "exit status 4", "5", "[1] 5"),
+    "sql": ("SELECT hex(zeroblob(1000000000000))", None, "SELECT 5 AS five", '{"columns": ["five"], "rows": [["5"]]}'),
+}
+
+
+def death_case(language):
+    code, how, after, value = DEATHS[language]
+
+    def check():
+        context = new_context(language)
+        done = run(code, language, context, SLOW)
+        assert done.order[-1] in ("error", "execution_complete") and done.error is not None, done.all
+        if how:
+            assert done.error["ename"] == "KernelDied" and how in done.error["evalue"], done.error
+        done = run(after, language, context, SLOW)
+        assert done.value == value if value else done.text() == "5\n", done.all
+        assert ("fresh" in done.text("stderr")) == bool(how), done.all
+        delete(context)
+
+    check.__name__ = f"{language}_begins_anew_after_its_end"
+    needs("python" if language == "sql" else language)(check)
+
+
+for _language in DEATHS:
+    death_case(_language)
+
+
 @case
 def the_python_driver_is_python_3_8():
     place = os.path.join(ROOT, "kernels", "python")
