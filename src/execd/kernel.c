@@ -80,6 +80,8 @@ static void on_timer(struct io_timer *t)
 
 	switch (k->state) {
 	case KERNEL_STARTING:
+		if (k->from_template) /* or what was sent to it would be under way for good */
+			kernel_template_give_up(k->x);
 		fail(k, "it was not ready in time");
 		break;
 	case KERNEL_BUSY:
