@@ -169,7 +169,8 @@ def a_cell_cannot_hold_up_contexts_by_stopping_the_template():
 @case
 def a_cell_that_stops_itself_is_ended_by_the_interrupt():
     context = new_context()
-    done = interrupt_when_it_prints("import os, signal\nprint(1)\nos.kill(os.getpid(), signal.SIGSTOP)", context=context)
+    done = interrupt_when_it_prints("import os, signal\nprint(1)\nos.kill(os.getpid(), signal.SIGSTOP)",
+                                    context=context)
     assert done.error["ename"] == "KernelDied" and "did not react" in done.error["evalue"], done.error
     assert run("4", context=context).value == "4"
     delete(context)

@@ -233,4 +233,21 @@ def go_keeps_types_goroutines_and_channels():
     delete(context)
 
 
+@needs("go")
+def go_without_a_c_compiler_runs_programs():
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("sh", "mkdir", "cat"):
+            os.symlink(shutil.which(name), os.path.join(place, name))
+        with open(os.path.join(place, "go"), "w", encoding="ascii") as out:
+            out.write(f'#!/bin/sh\nexec {shutil.which("go")} "$@"\n')
+        os.chmod(os.path.join(place, "go"), 0o755)
+        env = {"PATH": place, "HOME": os.environ.get("HOME", place)}
+        with Program("execd", "--port", "0", env=env) as other:
+            context = new_context("go", on=other)
+            done = run("x := 1\nx", "go", context, SLOW, other)
+            assert done.error["ename"] == "MissingCompiler" and "C compiler" in done.error["evalue"], done.error
+            done = run("package main\nfunc main() { println(\"fine\") }", "go", context, SLOW, other)
+            assert done.text("stderr") == "fine\n" and done.error is None, done.all
+
+
 main()

@@ -80,7 +80,8 @@ async def language(codes, name):
     await asyncio.wait_for(seen.begun.wait(), 120)
     await codes.interrupt(seen.init[0].id)
     run = await asyncio.wait_for(task, 120)
-    ok(f"{name}: an interrupt ends the cell", run.error is not None and run.error.name == "KeyboardInterrupt", run.error)
+    ended = run.error is not None and run.error.name == "KeyboardInterrupt"
+    ok(f"{name}: an interrupt ends the cell", ended, run.error)
     run = await codes.run(cells["use"], context=context)
     ok(f"{name}: an interrupt keeps the state", answer(run) == cells["gives"], run)
     await codes.delete_context(context.id)
@@ -126,8 +127,8 @@ async def limits():
         try:
             find = "grep -lsz ^OSB_KERNEL_TEMPLATE= /proc/[0-9]*/environ | wc -l"
             run = await sandbox.commands.run(find)
-            ok(f"EXECD_WARM={warm} of the create", run.logs.stdout[0].text.strip() == ("1" if warm == "python" else "0"),
-               run.logs)
+            count = run.logs.stdout[0].text.strip()
+            ok(f"EXECD_WARM={warm} of the create", count == ("1" if warm == "python" else "0"), run.logs)
             codes = (await CodeInterpreter.create(sandbox=sandbox)).codes
             context = await codes.create_context(SupportedLanguage.PYTHON)
             run = await codes.run("kept = []\nwhile True: kept.append(bytearray(b'x') * 2**20)", context=context)
