@@ -169,8 +169,16 @@ def a_cell_cannot_hold_up_contexts_by_stopping_the_template():
 @case
 def a_cell_that_stops_itself_is_ended_by_the_interrupt():
     context = new_context()
-    done = interrupt_when_it_prints("import os, signal\nprint(1)\nos.kill(os.getpid(), signal.SIGSTOP)",
-                                    context=context)
+    going = Run("import os, signal\nprint(os.getpid())\nos.kill(os.getpid(), signal.SIGSTOP)", context=context)
+    pid = int(going.until(lambda e: e["type"] == "stdout")["text"])
+
+    def stopped():
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    until(stopped, "it has stopped")
+    assert call("DELETE", f"/code?id={context}")[0] == 200
+    done = going.finish()
     assert done.error["ename"] == "KernelDied" and "did not react" in done.error["evalue"], done.error
     assert run("4", context=context).value == "4"
     delete(context)
