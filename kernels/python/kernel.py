@@ -95,6 +95,7 @@ def fork_kernel(wire, shell, frame, fds):
     try:
         if os.fork() != 0:
             os._exit(0)
+        os.setsid()  # the template's end is not the warden's
         kernel = os.fork()
         if kernel != 0:
             os.set_inheritable(report, True)
