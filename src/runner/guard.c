@@ -1,6 +1,5 @@
 #include "runner/guard.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -46,24 +45,23 @@ static bool is_about_us(const struct runner *r, const struct nlmsghdr *h)
 	return name != NULL && len == strlen(ours) + 1 && memcmp(name, ours, len) == 0;
 }
 
-/* Every transaction ends with a notice of who made it. */
-static bool was_us(const struct runner *r, const struct nlmsghdr *h)
+/* Every transaction ends with a notice, which like all of them bears the port of the socket that
+ * the changes came from: by default its process's number, in the process's own namespace. The
+ * number that the kernel adds as an attribute is that of the first namespace, which in a container
+ * is not ours. One transaction per process: afterwards its number may be anybody's. */
+static bool was_us(struct runner *r, const struct nlmsghdr *h)
 {
-	size_t len;
-	const void *p = find_attr(h, NFTA_GEN_PROC_PID, &len);
-	uint32_t pid;
-
-	if (p == NULL || len != sizeof(pid))
+	if (r->nft_pid <= 0 || h->nlmsg_pid != (uint32_t)r->nft_pid)
 		return false;
-	memcpy(&pid, p, sizeof(pid));
-	return ntohl(pid) == (uint32_t)r->nft_pid;
+	r->nft_pid = 0;
+	return true;
 }
 
 static void put_back(struct runner *r)
 {
 	struct err e = ERR_INIT;
 
-	r->filter_touched = false;
+	r->filter_changed = false;
 	log_warn("somebody changed the packet filter of sandboxes: putting it back");
 	if (nft_install(&r->net, &r->policy, &r->nft_pid, &e) == 0)
 		return;
@@ -79,8 +77,8 @@ static void take_notice(struct runner *r, const struct nlmsghdr *h)
 		return;
 	switch (NFNL_MSG_TYPE(h->nlmsg_type)) {
 	case NFT_MSG_NEWGEN:
-		if (r->filter_touched && !was_us(r, h))
-			put_back(r);
+		/* ours makes the table anew, so that nothing before it counts any more */
+		r->filter_changed = was_us(r, h) ? false : r->filter_changed || r->filter_touched;
 		r->filter_touched = false;
 		break;
 	case NFT_MSG_NEWRULE: /* an "accept" in front is as bad as a missing "drop" */
@@ -97,17 +95,18 @@ static void take_notice(struct runner *r, const struct nlmsghdr *h)
 	}
 }
 
-static void on_notice(struct watch *w, uint32_t events UNUSED)
+/* All notices there are. The last change decides: whoever answers each of several in a row takes
+ * the notices of his own answers for somebody else's. */
+static void read_notices(struct runner *r)
 {
-	struct runner *r = CONTAINER_OF(w, struct runner, guard);
 	static _Alignas(struct nlmsghdr) char data[32768];
 
 	for (;;) {
-		ssize_t n = recv(w->fd, data, sizeof(data), MSG_DONTWAIT);
+		ssize_t n = recv(r->guard.fd, data, sizeof(data), MSG_DONTWAIT);
 		size_t left = n > 0 ? (size_t)n : 0;
 
 		if (n < 0 && errno == ENOBUFS) { /* some were lost: assume the worst */
-			put_back(r);
+			r->filter_changed = true;
 			continue;
 		}
 		if (n <= 0)
@@ -116,6 +115,15 @@ static void on_notice(struct watch *w, uint32_t events UNUSED)
 		     h = NLMSG_NEXT(h, left))
 			take_notice(r, h);
 	}
+}
+
+static void on_notice(struct watch *w, uint32_t events UNUSED)
+{
+	struct runner *r = CONTAINER_OF(w, struct runner, guard);
+
+	read_notices(r);
+	if (r->filter_changed)
+		put_back(r);
 }
 
 int guard_start(struct runner *r, struct err *e)
@@ -130,6 +138,7 @@ int guard_start(struct runner *r, struct err *e)
 	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
 		return err_sys(e, "watch the packet filter");
+	r->nft_pid = 0; /* its notice was before our time */
 	q = loop_add(&r->loop, &r->guard, fd, EPOLLIN, on_notice);
 	if (q < 0)
 		return err_code(e, q, "watch the packet filter");

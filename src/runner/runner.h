@@ -67,8 +67,9 @@ struct runner {
 
 	/* whoever changes our packet filter, see guard.c */
 	struct watch guard;
-	pid_t nft_pid; /* the last one that was us */
-	bool filter_touched;
+	pid_t nft_pid; /* whose change of the filter is ours; 0: nobody's */
+	bool filter_touched; /* by the transaction that is being told of */
+	bool filter_changed; /* since ours */
 
 	/* removal of big trees, by a child of its own */
 	struct watch broom;

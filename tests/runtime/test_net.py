@@ -4,6 +4,7 @@ namespace of the test's own, with a second one for the world behind it.
 timeout: 600"""
 
 import os
+import re
 import socket
 import sys
 
@@ -258,6 +259,47 @@ def a_flushed_filter_comes_back():
                 r.list()
             assert attempt(r, "n", "10.9.9.9").startswith("refused")
             assert attempt(r, "n", WORLD4).startswith("connected")
+
+
+def table_handle(r):
+    """A number that every new making of the runner's table changes; None while it is not there."""
+    rules = subprocess.run(["nft", "-a", "list", "ruleset"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    found = re.search(rf"table inet opensandbox_{r.tag} {{ # handle (\d+)", rules)
+    return found and "masquerade" in rules and found.group(1)
+
+
+def settles(r):
+    """The table is back, and stays as it is."""
+    deadline, last = time.monotonic() + DEADLINE_S, None
+    while True:
+        now = [table_handle(r) for _ in range(5) if r.list() is not None]
+        if now == [last] * 5 and last is not None:
+            return
+        last = now[-1]
+        assert time.monotonic() < deadline, now
+
+
+@case
+def several_changes_in_a_row_are_answered_once():
+    with World(), Runner() as r:
+        r.create("n", network=True)
+        r.process.send_signal(signal.SIGSTOP)  # so that it finds them all at once
+        for _ in range(5):
+            sh("nft", "flush", "ruleset")
+            sh("nft", "add", "table", "inet", f"opensandbox_{r.tag}")
+        r.process.send_signal(signal.SIGCONT)
+        settles(r)
+        assert attempt(r, "n", "10.9.9.9").startswith("refused")
+
+
+@case
+def it_knows_its_own_changes_in_a_container():
+    """Where its process numbers are not the kernel's own."""
+    with Runner(prefix=["unshare", "--pid", "--fork", "--kill-child"]) as r:
+        sh("nft", "flush", "ruleset")
+        settles(r)
+        r.prefix = []  # the one around it takes no signal
+        r.restart()
 
 
 @case
