@@ -257,7 +257,7 @@ static int empty_dir(int dir_fd, const char *name, int top_fd, unsigned *serial,
 	dir = fdopendir(fd);
 	if (dir == NULL)
 		return -errno;
-	fd = -EBADF; /* the DIR owns it */
+	(void)TAKE_FD(fd); /* the DIR owns it */
 
 	for (;;) {
 		errno = 0;
