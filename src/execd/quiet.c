@@ -54,7 +54,7 @@ void quiet_setup(struct execd *x)
 
 void quiet_touch(struct execd *x)
 {
-	x->quiet.touched = true;
+	x->quiet.touched = x->quiet.armed;
 	if (x->quiet.armed)
 		return;
 	x->quiet.armed = true;
