@@ -243,7 +243,7 @@ int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_lan
 
 	if (t == NULL)
 		return -EAGAIN;
-	self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	self = open("/proc/self/exe", O_PATH | O_CLOEXEC); /* inside a sandbox it cannot be read */
 	if (self < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
 	ours = pipe_fds[0];

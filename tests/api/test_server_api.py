@@ -332,6 +332,20 @@ def a_volume_with_a_size_that_goes_with_its_sandbox_is_empty_the_next_time():
 
 
 @case
+def python_contexts_in_a_sandbox_come_from_their_template():
+    sandbox = server.make(env={"EXECD_WARM": "python", "EXECD_PYTHON_PRELOAD": "decimal"})
+
+    def preloaded():
+        context = server.execd(sandbox, "POST", "/code/context", {"language": "python"}).json
+        a = server.execd(sandbox, "POST", "/code", {"code": "import sys; print('decimal' in sys.modules)",
+                                                     "context": context})
+        return b'"text":"True' in a.body
+
+    until(preloaded, "the template has come up")
+    assert server.delete(sandbox).status == 204
+
+
+@case
 def host_volumes_are_shared_and_read_only_ones_are_not_written():
     os.makedirs(os.path.join(HOST_DIR, "sub"), exist_ok=True)
     sandbox = server.make(volumes=[
