@@ -110,8 +110,12 @@ int replace_in_file(const char *path, struct span old, struct span new, uint64_t
 	if (r < 0)
 		return r;
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "open %s", path);
+	/* the name may mean something else by now, such as a device without an end */
+	r = newfile_check_regular(path, st.st_mode, e);
+	if (r < 0)
+		return r;
 	s.in_fd = fd;
 	s.size = CHUNK + old.len;
 	s.buf = buf = malloc(s.size);
