@@ -9,5 +9,5 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 if os.geteuid() != 0:
     print("sandboxes are made by root here; run as root")
     sys.exit(77)
-os.environ.setdefault("SOAK_SECONDS", "90")
+os.environ.setdefault("SOAK_SECONDS", "120")
 os.execv(sys.executable, [sys.executable, os.path.join(ROOT, "tests", "soak", "run")])
