@@ -322,6 +322,19 @@ static pid_t cgroups_near(const struct ground *g)
 	return g->neighbour != 0 ? g->neighbour : getpid();
 }
 
+/* Whom the numbers in /proc mean decides whose maps we write. */
+static int check_proc(struct err *e)
+{
+	char self[16] = "", number[16];
+
+	(void)snprintf(number, sizeof(number), "%d", (int)getpid());
+	if (readlink("/proc/self", self, sizeof(self) - 1) < 0)
+		return err_sys(e, "read /proc");
+	if (strcmp(self, number) != 0)
+		return err_set(e, EINVAL, "/proc is that of another pid namespace");
+	return 0;
+}
+
 static int set_up(struct runner *r, const struct options *o, struct err *e)
 {
 	struct sysinfo info;
@@ -336,7 +349,9 @@ static int set_up(struct runner *r, const struct options *o, struct err *e)
 		default_tag(r, o->state_dir);
 	(void)snprintf(name, sizeof(name), "opensandbox-%s", r->tag);
 
-	q = read_boot_id(r, e);
+	q = check_proc(e);
+	if (q == 0)
+		q = read_boot_id(r, e);
 	if (q == 0)
 		q = ground_take(&r->ground, o->state_dir, e);
 	if (q == 0)

@@ -89,9 +89,10 @@ class Instance:
         return {pid: what for pid, what in found.items() if not is_zombie(pid) or parent(pid) in found}
 
     def program(self, name):
-        """The process of the server or the runner, or None. The youngest, should one be on its way out."""
-        here = [pid for pid, what in self.processes().items() if what == name and not is_zombie(pid)]
-        return max(here, default=None, key=start_time)
+        """The process of the server or the runner, or None. The youngest, should one be on its way out; not one that
+        it has forked, to sweep or to become a sandbox."""
+        here = {pid for pid, what in self.processes().items() if what == name and not is_zombie(pid)}
+        return max((pid for pid in here if parent(pid) not in here), default=None, key=start_time)
 
     def first_process(self, sandbox):
         """PID 1 of a sandbox, or None."""

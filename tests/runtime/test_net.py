@@ -295,7 +295,7 @@ def several_changes_in_a_row_are_answered_once():
 @case
 def it_knows_its_own_changes_in_a_container():
     """Where its process numbers are not the kernel's own."""
-    with Runner(prefix=["unshare", "--pid", "--fork", "--kill-child"]) as r:
+    with Runner(prefix=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]) as r:
         sh("nft", "flush", "ruleset")
         settles(r)
         r.prefix = []  # the one around it takes no signal

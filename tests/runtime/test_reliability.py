@@ -197,7 +197,8 @@ def R06_delete_works_from_every_state():
         assert in_state(s, "Stopping") == sandbox
         gone += [Later(s.delete, sandbox) for _ in range(3)]
         runner.go_on()
-        assert [g.get().status for g in gone] == [204] * 4
+        assert gone[0].get().status == 204
+        assert all(g.get().status in (204, 404) for g in gone[1:])  # it may be gone when they come
     nothing_left()
 
 
