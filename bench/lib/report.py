@@ -13,6 +13,7 @@ that misses one should say with profile() where the time goes.
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import time
@@ -29,6 +30,8 @@ OURS = "opensandbox"
 def machine():
     """Where a figure was taken; every report carries it."""
     def git(*args):
+        if shutil.which("git") is None:
+            return "?" if args[0] == "rev-parse" else ""
         return subprocess.run(["git", "-C", ROOT, *args], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
 

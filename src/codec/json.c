@@ -109,6 +109,9 @@ int json_parse(struct span text, const struct json_limits *limits, json_t **ret,
 		flags |= JSON_ALLOW_NUL;
 	/* blanks in front stay in, for the sake of line numbers */
 	v = json_loadb(text.p, (size_t)(value.p - text.p) + len, flags, &why);
+	/* its sender is not to blame; of that the library says no word, and no line either */
+	if (v == NULL && (why.line < 0 || json_error_code(&why) == json_error_out_of_memory))
+		return err_code(e, ENOMEM, "read JSON");
 	if (v == NULL)
 		return err_set(e, EINVAL, "not JSON: line %d, column %d: %s", why.line, why.column,
 			       why.text);

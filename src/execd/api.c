@@ -133,7 +133,9 @@ static bool parse(struct http_req *r, struct span body, bool may_be_empty, json_
 	n = json_parse(body, &limits, ret, &e);
 	if (n == -ENODATA && may_be_empty)
 		return true;
-	if (n < 0)
+	if (n == -ENOMEM)
+		api_refuse(r, 500, "out of memory");
+	else if (n < 0)
 		api_errorf(r, 400, API_INVALID_BODY,
 			   "error parsing request, MAYBE invalid body format. %s", e.msg);
 	return n >= 0;

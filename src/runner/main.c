@@ -403,8 +403,7 @@ static bool on_idle(void *arg)
 	struct err e = ERR_INIT;
 	int q;
 
-	if (sweep_step(r))
-		return true;
+	sweep_step(r);
 	/* who waits for a sandbox does not wait for the next one's network */
 	if (r->n_creating > 0)
 		return false;

@@ -73,7 +73,7 @@ struct runner {
 
 	/* removal of big trees, by a child of its own */
 	struct watch broom;
-	bool trash_left, cgroups_left;
+	bool trash_left, trash_stays, cgroups_left;
 };
 
 #endif

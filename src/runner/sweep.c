@@ -156,7 +156,8 @@ static void on_broom(struct watch *w, uint32_t events UNUSED)
 {
 	struct runner *r = CONTAINER_OF(w, struct runner, broom);
 
-	(void)process_collect(w->fd);
+	/* it had no descriptors, say: with the next one that comes, or when we leave */
+	r->trash_stays = process_collect(w->fd) != 0;
 	loop_drop(&r->loop, w);
 }
 
@@ -174,7 +175,7 @@ static _Noreturn void sweep_trash_main(struct runner *r)
 	_exit(dir == NULL || failed);
 }
 
-static void start_broom(struct runner *r)
+static bool start_broom(struct runner *r)
 {
 	int pid_fd = -EBADF;
 	struct clone_args args = {
@@ -188,37 +189,49 @@ static void start_broom(struct runner *r)
 		sweep_trash_main(r);
 	if (pid > 0 && loop_add(&r->loop, &r->broom, pid_fd, EPOLLIN, on_broom) < 0)
 		(void)close(pid_fd);
+	return pid > 0;
 }
 
-/* Processes that were just killed need a moment to leave their cgroup, and nothing tells when. */
+/* Processes that were just killed need a moment to leave their cgroup, and nothing tells when; nor
+ * when there is memory for a broom again. */
 #define RETRY_MS 20
+
+static void look_again(struct runner *r)
+{
+	uint64_t at = clock_mono_ms() + RETRY_MS;
+
+	if (r->loop.tick_at_ms == 0 || at < r->loop.tick_at_ms)
+		r->loop.tick_at_ms = at;
+}
+
+/* True if there is nothing left to be started. */
+static bool sweep_trash_now(struct runner *r)
+{
+	if (r->trash_left && r->broom.fd < 0 && start_broom(r))
+		r->trash_left = false;
+	return !r->trash_left || r->broom.fd >= 0;
+}
 
 void sweep_tick(struct runner *r)
 {
 	struct sweep s = { .r = r };
 
-	if (!r->cgroups_left)
-		return;
-	r->cgroups_left = false;
-	(void)leaf_each(&r->cgroups, sweep_cgroup, &s);
+	if (r->cgroups_left) {
+		r->cgroups_left = false;
+		(void)leaf_each(&r->cgroups, sweep_cgroup, &s);
+	}
+	if (!sweep_trash_now(r) || r->cgroups_left)
+		look_again(r);
 }
 
-bool sweep_step(struct runner *r)
+void sweep_step(struct runner *r)
 {
-	uint64_t retry_at = clock_mono_ms() + RETRY_MS;
-
-	if (r->trash_left && r->broom.fd < 0) {
-		r->trash_left = false;
-		start_broom(r);
-		return true;
-	}
-	if (r->cgroups_left && (r->loop.tick_at_ms == 0 || retry_at < r->loop.tick_at_ms))
-		r->loop.tick_at_ms = retry_at;
-	return false;
+	if (!sweep_trash_now(r) || r->cgroups_left)
+		look_again(r);
 }
 
 void sweep_leave(struct runner *r)
 {
-	if (r->trash_left)
-		start_broom(r);
+	if (r->trash_left || r->trash_stays)
+		(void)start_broom(r);
 }

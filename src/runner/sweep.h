@@ -13,8 +13,8 @@ void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left);
 
 void sweep_tick(struct runner *r);
 
-/* A piece of the work that is left; false if there is none. */
-bool sweep_step(struct runner *r);
+/* Start what is left to do. */
+void sweep_step(struct runner *r);
 
 /* At our end: what lies in the trash goes, although we do not wait for it. */
 void sweep_leave(struct runner *r);

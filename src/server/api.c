@@ -339,6 +339,7 @@ static void on_body(struct http_req *r, struct span body)
 	struct refusal rf = { .error = E_OK };
 	json_t *tree = NULL;
 	struct err e = ERR_INIT;
+	int n;
 
 	if (span_trim(body).len == 0 && jr->optional) {
 		jr->then(r, NULL);
@@ -349,7 +350,12 @@ static void on_body(struct http_req *r, struct span body)
 		api_refusal(r, &rf);
 		return;
 	}
-	if (json_parse(body, &json_default_limits, &tree, &e) < 0) {
+	n = json_parse(body, &json_default_limits, &tree, &e);
+	if (n == -ENOMEM) {
+		api_error(r, E_INTERNAL, "out of memory");
+		return;
+	}
+	if (n < 0) {
 		(void)refuse_at(&rf, "body", "the body is not acceptable JSON: %s", e.msg);
 		api_refusal(r, &rf);
 		return;

@@ -36,8 +36,8 @@ try {
   const answer = (done) => done.result.at(-1)?.text ?? printed(done).trim();
 
   for (const [language, cell] of Object.entries(cells)) {
-    if (language === "go" && !goBin) {
-      console.log("skip go the host image has no Go below /usr");
+    if (process.env.OSB_ABSENT.split(",").includes(language)) {
+      console.log(`skip ${language} the host image does not have it below /usr`);
       continue;
     }
     const context = await create(language);

@@ -32,6 +32,14 @@ def below_usr(program):
     return os.path.dirname(found) if found.startswith("/usr/") else ""
 
 
+def absent():
+    """Languages that the host image has not, with commas."""
+    needs = {"javascript": "node", "typescript": "node", "java": "javac"}
+    missing = [language for language, program in needs.items()
+               if not shutil.which(program, path="/usr/local/bin:/usr/bin:/bin")]
+    return ",".join(missing + ([] if below_usr("go") else ["go"]))
+
+
 failed = False
 
 
@@ -46,6 +54,7 @@ def passed(title, argv):
 
 with tempfile.TemporaryDirectory(prefix="osb-code-") as state:
     env = dict(os.environ, OPENSANDBOX_SERVER_API_KEY=KEY)
+    os.environ["OSB_ABSENT"] = absent()
     python = clients.python(*PYTHON)
     node, modules = clients.node(JAVASCRIPT)
     _, typescript = clients.node(TYPESCRIPT)
