@@ -10,4 +10,6 @@ if os.geteuid() != 0:
     print("sandboxes are made by root here; run as root")
     sys.exit(77)
 os.environ.setdefault("SOAK_SECONDS", "120")
-os.execv(sys.executable, [sys.executable, os.path.join(ROOT, "tests", "soak", "run")])
+# Programs short of descriptors or memory are for `make test-soak`: each such fault takes half a minute of the two.
+os.execv(sys.executable, [sys.executable, os.path.join(ROOT, "tests", "soak", "run"), "--faults",
+                          "server,runner,both,execd,disk"])
