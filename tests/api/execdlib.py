@@ -27,7 +27,7 @@ def error(reply, status, code, *words):
     assert reply.status == status, (reply.status, reply.body)
     assert reply.get("content-type") == "application/json; charset=utf-8", reply.fields
     body = json.loads(reply.body)
-    assert body["code"] == code, body
+    assert body["code"] == code and body["message"], body
     for word in words:
         assert word in body["message"], body
     return body
