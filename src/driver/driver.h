@@ -41,8 +41,8 @@ enum driver_rootfs { DRIVER_ROOTFS_HOST = 1, DRIVER_ROOTFS_LAYERS, DRIVER_ROOTFS
 struct driver_volume {
 	bool named; /* `from` is NAME[/DIRECTORY...] of the store, otherwise a host path */
 	bool read_only;
-	/* of a named one that is new; 0: no limit. -EEXIST if it has another */
-	uint64_t size_bytes;
+	bool size_exact;     /* -EEXIST if it has another size */
+	uint64_t size_bytes; /* of a named one that is new; 0: no limit */
 	const char *from;
 	const char *target;
 };

@@ -172,7 +172,7 @@ static int check_volume(const struct msg_volume *v, struct err *e)
 	}
 	if (v->size_bytes != 0 && (v->size_bytes < MIB(16) || v->size_bytes > 1ULL << 50))
 		return err_set(e, EINVAL, "size of a volume out of range (at least 16 MiB)");
-	if (!from_ok || v->read_only > 1)
+	if (!from_ok || v->read_only > 1 || v->size_exact > 1 || v->reserved != 0)
 		return err_set(e, EINVAL, "volume source is not acceptable");
 	if (!path_ok(v->target) || !target_ok(v->target))
 		return err_set(e, EINVAL, "volume target is not acceptable");

@@ -48,14 +48,13 @@ static bool is_empty(int dir_fd)
 
 /* ---- those with a size ---- */
 
-static int make_disk(const struct state *s, const char *name, int dir_fd, uint64_t bytes,
-		     int *ret_fd, struct err *e)
+/* *ret_mount is the caller's. */
+static int make_disk(const struct state *s, const char *name, uint64_t bytes, int *ret_mount,
+		     struct err *e)
 {
 	autofd int file = -EBADF, mount = -EBADF;
 	int r;
 
-	if (!is_empty(dir_fd))
-		return err_set(e, EEXIST, "volume '%s' is there already, without a size", name);
 	if (!s->disks)
 		return err_set(e, ENOTSUP, "volumes with a size: they need root");
 	if (image_probe(e) < 0) {
@@ -72,28 +71,33 @@ static int make_disk(const struct state *s, const char *name, int dir_fd, uint64
 	(void)unlinkat(mount, "lost+found", AT_REMOVEDIR);
 	if (renameat(s->volume_disks_fd, ".new", s->volume_disks_fd, name) < 0)
 		return err_sys(e, "name the disk of volume '%s'", name);
-	*ret_fd = TAKE_FD(file);
+	*ret_mount = TAKE_FD(mount);
 	return 0;
 }
 
-/* The file of a volume with a size; *ret_fd stays as it is for one without. */
-static int open_disk(const struct state *s, const char *name, int dir_fd, uint64_t bytes,
-		     int *ret_fd, struct err *e)
+/* The file system of a volume with a size; *ret_mount stays as it is for one without. */
+static int mount_disk(const struct state *s, const struct msg_volume *v, const char *name,
+		      int dir_fd, int *ret_mount, struct err *e)
 {
 	autofd int fd = openat(s->volume_disks_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 && errno != ENOENT)
 		return err_sys(e, "open the disk of volume '%s'", name);
+	if (fd < 0 && v->size_bytes != 0 && is_empty(dir_fd))
+		return make_disk(s, name, v->size_bytes, ret_mount, e);
+	if (fd < 0 && v->size_exact)
+		return err_set(e, EEXIST, "volume '%s' is there already, without a size", name);
 	if (fd < 0)
-		return bytes != 0 ? make_disk(s, name, dir_fd, bytes, ret_fd, e) : 0;
+		return 0;
+	if (!s->disks)
+		return err_set(e, ENOTSUP, "volumes with a size: they need root");
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "open the disk of volume '%s'", name);
-	if (bytes != 0 && (uint64_t)st.st_size != bytes)
+	if (v->size_exact && (uint64_t)st.st_size != v->size_bytes)
 		return err_set(e, EEXIST, "volume '%s' is there already, with a size of %lld bytes",
 			       name, (long long)st.st_size);
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	return image_mount_shared(fd, ret_mount, e);
 }
 
 /* Attached for a moment, where only we see it: older kernels copy no part of a detached mount. */
@@ -120,22 +124,18 @@ static int clone_part(int mount_fd, const char *sub, uint64_t attrs, int userns_
 static int open_named(const struct state *s, const struct msg_volume *v, uint64_t attrs,
 		      int userns_fd, int *ret_fd, struct err *e)
 {
-	autofd int dir = -EBADF, disk = -EBADF, at = -EBADF;
+	autofd int dir = -EBADF, mount = -EBADF, at = -EBADF;
 	struct parts p = split(v->from);
 	int r;
 
 	dir = fsat_open_beneath(s->volumes_fd, p.name, O_PATH | O_DIRECTORY, 0);
 	if (dir < 0)
 		return err_code(e, dir, "open volume '%s'", p.name);
-	r = open_disk(s, p.name, dir, v->size_bytes, &disk, e);
+	r = mount_disk(s, v, p.name, dir, &mount, e);
 	if (r < 0)
 		return r;
-	if (disk >= 0 && !s->disks)
-		return err_set(e, ENOTSUP, "volumes with a size: they need root");
-	if (disk >= 0) {
-		r = image_mount_shared(disk, &at, e);
-		return r < 0 ? r : clone_part(at, p.sub, attrs, userns_fd, ret_fd, e);
-	}
+	if (mount >= 0)
+		return clone_part(mount, p.sub, attrs, userns_fd, ret_fd, e);
 	at = fsat_open_beneath(dir, p.sub, O_PATH | O_DIRECTORY, 0);
 	if (at < 0)
 		return err_code(e, at, "open '%s' of volume '%s'", p.sub, p.name);

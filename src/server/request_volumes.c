@@ -104,6 +104,7 @@ static bool read_pvc(const struct config *config, const struct volume_request *v
 				 "pvc.claimName must be of at most %d lower-case letters, digits "
 				 "and inner hyphens",
 				 MSG_NAME_SIZE - 1);
+	ret->size_exact = storage != NULL;
 	if (storage == NULL && config->volume_default_size[0] != '\0')
 		storage = config->volume_default_size;
 	if (storage != NULL && !read_size(v, storage, &ret->size_bytes, rf))

@@ -320,6 +320,27 @@ def a_volume_holds_what_it_was_made_for_and_no_more():
 
 
 @case
+def a_default_size_is_for_new_volumes():
+    """Those that are there stay as they are, with another size or with none."""
+    def used(s, *claims):
+        box = s.make(volumes=[volume(c, f"/{c}", pvc={"claimName": c}) for c in claims])
+        sizes = s.run(box, "; ".join(f"df -k --output=size /{c} | tail -1; touch /{c}/x" for c in claims)).split()
+        assert s.delete(box).status == 204
+        return [int(kib) for kib in sizes]
+
+    with Server("--set", "storage.volume_default_size=20Mi") as s:
+        assert used(s, "small")[0] < 20 << 10
+        claim = {"claimName": "large", "storage": "64Mi"}
+        s.delete(s.make(volumes=[volume("v", "/v", pvc=claim)]))
+        large = used(s, "large")[0]
+        assert 32 << 10 < large < 64 << 10
+        # as if made before there was a default
+        os.makedirs(os.path.join(s.state, "volumes", "old", "data"))
+        assert used(s, "old")[0] > 1 << 20
+        assert used(s, "small", "large") == [*used(s, "small"), large]
+
+
+@case
 def a_volume_with_a_size_that_goes_with_its_sandbox_is_empty_the_next_time():
     claim = {"claimName": "passing", "storage": "16Mi", "deleteOnSandboxTermination": True}
     disk = os.path.join(server.state, "volume-disks", "passing")

@@ -69,7 +69,7 @@ class HelloReply(C.Structure):
 
 
 class Volume(C.Structure):
-    _fields_ = fields("source u32", "read_only u32", "size_bytes u64", "origin s512", "target s512")
+    _fields_ = fields("source u32", "read_only u32", "size_bytes u64", "size_exact u32", "reserved u32", "origin s512", "target s512")
 
 
 class Limits(C.Structure):
@@ -253,7 +253,7 @@ class Runner:
         for i, name in enumerate(layers):
             m.layers[i].value = name.encode()
         for i, (source, origin, target, read_only, *size) in enumerate(volumes):
-            m.volumes[i] = Volume(source, read_only, *(size or [0]), origin.encode(), target.encode())
+            m.volumes[i] = Volume(source, read_only, *(size or [0]), bool(size), 0, origin.encode(), target.encode())
         spec_fd = sealed(spec, "spec")
         try:
             return self.send(m, CREATE, [self.execd, spec_fd] + ([log] if log is not None else []))

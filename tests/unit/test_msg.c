@@ -146,6 +146,8 @@ static void create_fields(void **state)
 	BAD(m = sized(MSG_FROM_STORE, 4096));
 	BAD(m = sized(MSG_FROM_STORE, UINT64_MAX));
 	BAD(m = sized(MSG_FROM_HOST, MIB(16)));
+	BAD((m = sized(MSG_FROM_STORE, MIB(16)), m.volumes[0].size_exact = 2));
+	BAD((m = sized(MSG_FROM_STORE, MIB(16)), m.volumes[0].reserved = 1));
 #undef BAD
 }
 

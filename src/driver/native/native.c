@@ -87,6 +87,7 @@ static bool fill_volumes(struct msg_create *m, const struct driver_spec *spec)
 		to->source = from->named ? MSG_FROM_STORE : MSG_FROM_HOST;
 		to->read_only = from->read_only;
 		to->size_bytes = from->size_bytes;
+		to->size_exact = from->size_exact;
 		if (!put(to->from, sizeof(to->from), from->from) ||
 		    !put(to->target, sizeof(to->target), from->target))
 			return false;
