@@ -134,10 +134,10 @@ enum msg_rootfs {
 struct msg_volume {
 	uint32_t source;    /* enum msg_source */
 	uint32_t read_only; /* 0 or 1 */
-	uint64_t
-		size_bytes; /* from the store only: what it can hold at most, if it is new; >= 16 MiB,
-			      * or 0: as it is */
-	uint32_t size_exact; /* 0 or 1: a size that it does not have is -EEXIST */
+	/* From the store only: what it can hold at most, if it is new. >= 16 MiB, or 0: no limit.
+	 * With size_exact (0 or 1) a size that it does not have is -EEXIST. */
+	uint64_t size_bytes;
+	uint32_t size_exact;
 	uint32_t reserved;
 	char from[MSG_PATH_SIZE];
 	char target[MSG_PATH_SIZE]; /* made if missing; links in it stay inside the sandbox */

@@ -69,7 +69,8 @@ class HelloReply(C.Structure):
 
 
 class Volume(C.Structure):
-    _fields_ = fields("source u32", "read_only u32", "size_bytes u64", "size_exact u32", "reserved u32", "origin s512", "target s512")
+    _fields_ = fields("source u32", "read_only u32", "size_bytes u64", "size_exact u32", "reserved u32", "origin s512",
+                      "target s512")
 
 
 class Limits(C.Structure):
