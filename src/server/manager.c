@@ -245,21 +245,40 @@ static void on_removed(struct driver_call *c, int error, const char *why)
 		manager_answer(&sb->enders, sb, manager_error(error, E_DELETE_FAILED), why);
 }
 
-static void begin_removal(struct sandbox *sb)
+static void remove_from_runtime(struct sandbox *sb)
 {
 	struct driver *d = sb->manager->driver;
 
-	if (sb->state != SANDBOX_STOPPING) {
-		/* the final reason goes into the record now: should we die, the next one knows */
-		sb->rec.hidden |= sandbox_hides(sb->ending);
-		sandbox_enter(sb, SANDBOX_STOPPING, sandbox_reason(sb->ending),
-			      sb->why[0] != '\0' ? sb->why : sandbox_message(sb->ending));
-		manager_record(sb);
-	}
-	ttl_clear(&sb->manager->ttl, &sb->due);
-	sb->busy = true;
 	sb->call.done = on_removed;
 	d->ops->remove(d, sb->rec.id, &sb->call);
+}
+
+static void on_stopping_recorded(void *ctx, int result, const char *why)
+{
+	struct sandbox *sb = ctx;
+
+	if (result < 0) /* a full disk is no reason to keep it */
+		log_error("the store refused a removal", { "id", sb->rec.id }, { "error", why });
+	if (!sb->forgotten) /* else the server has stopped meanwhile; the next one takes it up */
+		remove_from_runtime(sb);
+	sandbox_drop(sb);
+}
+
+/* The reason is on disk before the runtime hears of it: should we die in between, the next one
+ * ends what was begun, and does not take it for a sandbox that was lost. */
+static void begin_removal(struct sandbox *sb)
+{
+	ttl_clear(&sb->manager->ttl, &sb->due);
+	sb->busy = true;
+	if (sb->state == SANDBOX_STOPPING) {
+		remove_from_runtime(sb);
+		return;
+	}
+	sb->rec.hidden |= sandbox_hides(sb->ending);
+	sandbox_enter(sb, SANDBOX_STOPPING, sandbox_reason(sb->ending),
+		      sb->why[0] != '\0' ? sb->why : sandbox_message(sb->ending));
+	sandbox_hold(sb);
+	record(sb, on_stopping_recorded, sb);
 }
 
 void manager_idle(struct sandbox *sb)
