@@ -40,10 +40,19 @@ def timed(argv, **kwargs):
     return osb.timed(lambda: quiet(argv, **kwargs))
 
 
+def end(proc):
+    proc.terminate()
+    try:
+        proc.wait(30)
+    except subprocess.TimeoutExpired:
+        proc.kill()
+        proc.wait()
+
+
 def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while not condition():
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             raise RuntimeError(f"not within {seconds} s: {what}")
         time.sleep(0.01)
 
@@ -96,12 +105,7 @@ class Dockerd:
             if names:
                 subprocess.run(["docker", "rm", "-f", *names], env=self.env, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, check=False)
-            self.proc.terminate()
-            try:
-                self.proc.wait(30)
-            except subprocess.TimeoutExpired:
-                self.proc.kill()
-                self.proc.wait()
+            end(self.proc)
         self.log.close()
         subprocess.run(["ip", "link", "delete", BRIDGE], stderr=subprocess.DEVNULL, check=False)
 
@@ -287,12 +291,7 @@ class Public:
         return osb.timed(lambda: client.delete(client.create()))
 
     def stop(self):
-        self.proc.terminate()
-        try:
-            self.proc.wait(30)
-        except subprocess.TimeoutExpired:
-            self.proc.kill()
-            self.proc.wait()
+        end(self.proc)
 
 
 class Peers:
