@@ -12,14 +12,41 @@
 #include "execd/reaper.h"
 #include "execd/tree.h"
 
+/* When the pipe is closed, and the leader of an orphaned tree was collected. */
+static void gone_if_over(struct proc *p)
+{
+	if (!p->closed || (p->orphaned && p->state != PROC_EXITED))
+		return;
+	list_remove(&p->link);
+	p->gone(p);
+}
+
 static void on_closed(struct stream *s)
 {
 	struct proc *p = CONTAINER_OF(s, struct proc, status);
 
-	if (p->orphaned && p->state != PROC_EXITED)
-		return; /* the reaper will tell */
-	list_remove(&p->link);
-	p->gone(p);
+	p->closed = true;
+	gone_if_over(p);
+}
+
+static void drop_note(struct proc *p)
+{
+	spawn_note_drop(p->note);
+	p->note = NULL;
+}
+
+static void leader_runs(struct proc *p, pid_t leader, pid_t warden)
+{
+	drop_note(p);
+	p->state = PROC_RUNNING;
+	p->leader = leader;
+	p->warden = warden;
+	if (p->started != NULL)
+		p->started(p);
+	if (p->killing)
+		proc_kill(p);
+	else if (p->pending_signal != 0)
+		proc_signal(p, p->pending_signal, true);
 }
 
 static void leader_ended(struct proc *p, int wait_status)
@@ -31,28 +58,36 @@ static void leader_ended(struct proc *p, int wait_status)
 	p->exited(p, wait_status);
 }
 
+static void failed(struct proc *p, const struct err *e)
+{
+	drop_note(p);
+	p->state = PROC_EXITED;
+	p->leader = -1;
+	p->failed(p, e);
+}
+
 static void start_failed(struct proc *p, uint32_t stage, int error)
 {
 	struct err e = ERR_INIT;
 
-	p->state = PROC_EXITED;
 	(void)spawn_failed(&e, stage, error);
-	p->failed(p, &e);
+	failed(p, &e);
+}
+
+/* The warden collected it in its own last moment, and how it ended is known to nobody. */
+static void leader_lost(struct proc *p)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ECHILD, "it has ended, and how is not known: its warden was killed");
+	failed(p, &e);
 }
 
 static void take_report(struct proc *p, const struct spawn_report *r)
 {
 	switch ((enum spawn_kind)r->kind) {
 	case SPAWN_STARTED:
-		p->state = PROC_RUNNING;
-		p->leader = (pid_t)r->value;
-		p->warden = (pid_t)r->warden;
-		if (p->started != NULL)
-			p->started(p);
-		if (p->killing)
-			proc_kill(p);
-		else if (p->pending_signal != 0)
-			proc_signal(p, p->pending_signal, true);
+		leader_runs(p, (pid_t)r->value, (pid_t)r->warden);
 		break;
 	case SPAWN_FAILED:
 		start_failed(p, r->stage, r->value);
@@ -63,14 +98,20 @@ static void take_report(struct proc *p, const struct spawn_report *r)
 	}
 }
 
-/* The pipe ended: no process is left, unless somebody killed the warden. */
+/* The pipe ended: no process is left, unless somebody killed the warden; even before it could tell
+ * that the leader runs. */
 static void warden_ended(struct proc *p)
 {
 	p->warden = -1; /* its number may be another's soon */
-	if (p->state == PROC_STARTING)
+	if (p->state == PROC_STARTING && p->note != NULL && *p->note > 0)
+		leader_runs(p, (pid_t)*p->note, -1);
+	else if (p->state == PROC_STARTING)
 		start_failed(p, SPAWN_FORK, ECHILD);
-	else if (p->state == PROC_RUNNING)
+	if (p->state == PROC_RUNNING) {
 		p->orphaned = true;
+		if (kill(p->leader, 0) < 0 && errno == ESRCH)
+			leader_lost(p);
+	}
 	stream_close(&p->status, on_closed);
 	if (p->orphaned && p->killing)
 		proc_kill(p);
@@ -98,7 +139,8 @@ static void reset(struct execd *x, struct proc *p)
 	p->warden = p->leader = -1;
 	p->state = PROC_STARTING;
 	p->pending_signal = 0;
-	p->killing = p->orphaned = false;
+	p->killing = p->orphaned = p->closed = false;
+	p->note = NULL;
 	list_init(&p->link);
 }
 
@@ -119,11 +161,14 @@ int proc_start(struct execd *x, struct proc *p, const struct proc_spec *spec, st
 	int fd, r;
 
 	reset(x, p);
-	r = spawn_warden(spec, &p->warden, &fd, e);
-	if (r < 0)
+	p->note = spawn_note_take();
+	r = spawn_warden(spec, p->note, &p->warden, &fd, e);
+	if (r < 0) {
+		drop_note(p);
 		return r;
+	}
 	r = listen_to(p, fd, e);
-	if (r < 0)
+	if (r < 0) /* the note stays taken: a leader may still write to it */
 		(void)kill(p->warden, SIGKILL);
 	return r;
 }
@@ -139,7 +184,7 @@ void proc_adopt_child(struct execd *x, struct proc *p, pid_t pid)
 	reset(x, p);
 	p->leader = pid;
 	p->state = PROC_RUNNING;
-	p->orphaned = true;
+	p->orphaned = p->closed = true;
 	reaper_add(x, p);
 }
 
@@ -149,13 +194,12 @@ bool proc_reaped(struct proc *p, pid_t pid, int wait_status)
 		p->warden = -1;
 		return true;
 	}
+	if (p->note != NULL && *p->note == pid)
+		on_ready(&p->status, STREAM_READABLE); /* what the warden has told is heard first */
 	if (pid != p->leader)
 		return false;
 	leader_ended(p, wait_status); /* it is ours only since the warden is dead */
-	if (p->orphaned) {
-		list_remove(&p->link);
-		p->gone(p);
-	}
+	gone_if_over(p);
 	return true;
 }
 

@@ -9,9 +9,9 @@
  *
  *	proc_start() -> [failed | exited] -> gone
  *
- * A start fails now or calls back later: `failed` (nothing was run) or `exited` (the leader ended),
- * then `gone` when no process of the tree is left. That may be long after `exited`: the leader's
- * children may live on. */
+ * A start fails now or calls back later: `failed` (nothing was run, or nobody knows how it ended)
+ * or `exited` (the leader ended), then `gone` when no process of the tree is left. That may be long
+ * after `exited`: the leader's children may live on. */
 #ifndef OSB_EXECD_PROC_H
 #define OSB_EXECD_PROC_H
 
@@ -34,7 +34,9 @@ struct proc {
 	enum proc_state { PROC_STARTING, PROC_RUNNING, PROC_EXITED } state;
 	int pending_signal; /* asked for before the leader ran */
 	bool killing;
-	bool orphaned; /* the warden was killed: its children are execd's own now */
+	bool orphaned;          /* the warden was killed: its children are execd's own now */
+	bool closed;            /* nothing comes through `status` any more */
+	volatile int32_t *note; /* while it starts: see spawn.h; may be NULL */
 	void *user;
 	void (*started)(struct proc *p); /* `leader` is set; may be NULL */
 	void (*failed)(struct proc *p, const struct err *e);

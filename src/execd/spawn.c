@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -29,7 +30,8 @@ static struct rlimit files_limit;
 struct start {
 	const struct proc_spec *spec;
 	int null_fd;
-	volatile int stage; /* of the failure, written by the child */
+	volatile int32_t *note; /* may be NULL */
+	volatile int stage;     /* of the failure, written by the child */
 	volatile int error;
 };
 
@@ -109,6 +111,8 @@ IN_CHILD static int leader_main(void *arg)
 	} else {
 		(void)sigemptyset(&none);
 		(void)sigprocmask(SIG_SETMASK, &none, NULL);
+		if (s->note != NULL)
+			*s->note = (int32_t)syscall(SYS_getpid);
 		(void)execve(spec->path, spec->argv, spec->envp);
 		(void)fail_at(s, SPAWN_EXEC);
 	}
@@ -220,9 +224,10 @@ IN_CHILD static void wait_for_all(pid_t leader, int status_fd)
 
 /* Signals stay blocked for good: nothing but SIGKILL ends a warden before its children have
  * ended. */
-IN_CHILD static void warden_main(const struct proc_spec *spec, int status_fd)
+IN_CHILD static void warden_main(const struct proc_spec *spec, volatile int32_t *note,
+				 int status_fd)
 {
-	struct start start = { .spec = spec };
+	struct start start = { .spec = spec, .note = note };
 	int keep[PROC_MAX_FDS + 1];
 	unsigned n_keep;
 	pid_t leader;
@@ -298,7 +303,39 @@ int spawn_failed(struct err *e, uint32_t stage, int error)
 	return err_code(e, error, "%s", stage < ARRAY_LEN(words) ? words[stage] : "start");
 }
 
-int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_fd, struct err *e)
+#define N_NOTES 64
+
+static volatile int32_t *notes; /* shared with forks */
+static uint64_t notes_taken;    /* one bit each */
+
+volatile int32_t *spawn_note_take(void)
+{
+	volatile int32_t *note;
+
+	if (notes == NULL) {
+		void *p = mmap(NULL, N_NOTES * sizeof(*notes), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			return NULL;
+		notes = p;
+	}
+	if (notes_taken == UINT64_MAX)
+		return NULL;
+	note = &notes[__builtin_ctzll(~notes_taken)];
+	notes_taken |= 1ull << (note - notes);
+	*note = 0;
+	return note;
+}
+
+void spawn_note_drop(volatile int32_t *note)
+{
+	if (note != NULL)
+		notes_taken &= ~(1ull << (note - notes));
+}
+
+int spawn_warden(const struct proc_spec *s, volatile int32_t *note, pid_t *ret_warden,
+		 int *ret_status_fd, struct err *e)
 {
 	sigset_t old;
 	int fds[2];
@@ -310,7 +347,7 @@ int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_f
 	/* not libc's: nothing that libraries want done after a fork is of use to a warden */
 	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0)
-		warden_main(s, fds[1]);
+		warden_main(s, note, fds[1]);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)close(fds[1]);
 	if (pid < 0) {

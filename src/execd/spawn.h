@@ -47,8 +47,14 @@ void spawn_raise_limits(void);
 /* A child of execd itself, in a session of its own. Returns when the program runs, or not. */
 int spawn_direct(const struct proc_spec *s, pid_t *ret, struct err *e);
 
+/* Where a leader leaves its number before it runs its program, in memory that it shares with execd:
+ * a program may kill its warden before that can tell of it. NULL when too many are starting. */
+volatile int32_t *spawn_note_take(void);
+void spawn_note_drop(volatile int32_t *note);
+
 /* A warden, and below it the leader. Returns at once; *ret_status_fd has the reports. */
-int spawn_warden(const struct proc_spec *s, pid_t *ret_warden, int *ret_status_fd, struct err *e);
+int spawn_warden(const struct proc_spec *s, volatile int32_t *note, pid_t *ret_warden,
+		 int *ret_status_fd, struct err *e);
 
 /* The warden of a process that somebody else forked: a program of its own, "execd --warden-of PID
  * FD", which that process's parent becomes by exec (see kernel_template.h). Does not return if it

@@ -433,7 +433,19 @@ def a_killed_warden_loses_nothing():
         until(lambda: not alive(warden), "the warden is dead")
         with open(path("unguarded"), "w", encoding="ascii"):
             pass
-        assert first(events, "error")["error"]["evalue"] == "5"
+        failure = first(events, "error")["error"]
+        assert failure["evalue"] == "5", failure
+
+
+@case
+def a_warden_killed_before_it_could_tell_loses_nothing():
+    for _ in range(100):
+        sock, events = open_stream(execd, "/command", {"command": "kill -9 $PPID; echo on; exit 5"})
+        with sock:
+            assert first(events, "stdout")["text"] == "on"
+            failure = first(events, "error")["error"]
+            # a warden collects a child even after its own end was ordered, and takes the status with it
+            assert failure["evalue"] == "5" or "how is not known" in failure["evalue"], failure
 
 
 @case
