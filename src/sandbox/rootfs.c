@@ -91,7 +91,7 @@ int rootfs_mount(const struct rootfs *r, const struct msg_create *m, struct err 
 		     "userxattr,volatile,upperdir=u/up,workdir=u/work,lowerdir=");
 	len = (size_t)n;
 	for (unsigned i = 0; i < r->n_layers; i++) {
-		n = snprintf(place, sizeof(place), "l/%u", i);
+		(void)snprintf(place, sizeof(place), "l/%u", i);
 		q = mnt_attach_at(r->fds[i], AT_FDCWD, place, e);
 		if (q < 0)
 			return q;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/path.h"
 #include "base/rand.h"
@@ -16,8 +17,6 @@
 
 /* Imported images are layers with this in front, so that no name reaches another kind of layer. */
 #define PREFIX "rootfs-"
-
-extern char **environ;
 
 bool images_matches(const char *pattern, const char *name)
 {
