@@ -181,7 +181,8 @@ static void on_listen(struct watch *w, uint32_t events UNUSED)
 		return;
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
-	    (who.uid != 0 && who.uid != r->owner_uid)) {
+	    (who.uid != 0 && who.uid != r->owner_uid &&
+	     (r->peer_gid == 0 || who.gid != r->peer_gid))) {
 		log_warn("stranger refused");
 		return;
 	}
@@ -202,10 +203,14 @@ int peer_listen(struct runner *r, const char *path, struct err *e)
 	if (fd < 0)
 		return err_sys(e, "make a socket");
 	(void)unlink(path);
-	/* for the server's user alone, who is the one the state directory belongs to */
-	if (fstat(r->state.dir_fd, &st) < 0 || fchmod(fd, 0600) < 0 ||
+	/* For the server alone: its user is the one the state directory belongs to. Where that is
+	 * root, it is in the group that the runner was started with. An ordinary user's group is
+	 * not meant: others are in it. */
+	r->peer_gid = r->ground.host_uid == 0 ? getegid() : 0;
+	if (fstat(r->state.dir_fd, &st) < 0 || fchmod(fd, r->peer_gid != 0 ? 0660 : 0600) < 0 ||
 	    bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-	    chown(path, st.st_uid, st.st_gid) < 0 || listen(fd, 8) < 0)
+	    chown(path, st.st_uid, r->peer_gid != 0 ? r->peer_gid : st.st_gid) < 0 ||
+	    listen(fd, 8) < 0)
 		return err_sys(e, "listen at '%s'", path);
 	r->owner_uid = st.st_uid;
 	q = loop_add(&r->loop, &r->listen, TAKE_FD(fd), EPOLLIN, on_listen);

@@ -63,7 +63,8 @@ struct runner {
 	struct watch listen, peer, signals;
 	struct list out; /* packets it has not taken yet */
 	bool greeted, leave_with_peer;
-	uint32_t peer_uid, owner_uid;
+	uint32_t peer_uid;
+	uint32_t owner_uid, peer_gid; /* who may connect where we listen; a group of 0 is none */
 
 	/* whoever changes our packet filter, see guard.c */
 	struct watch guard;

@@ -62,8 +62,9 @@ const struct config_option config_options[] = {
 	{ "runtime.runner_path", CONFIG_STRING, AT(runner_path), "", 0, 0,
 	  "The runner to start. Empty: `opensandbox-runner` beside the server." },
 	{ "runtime.runner_socket", CONFIG_STRING, AT(runner_socket), "", 0, 0,
-	  "Where a runner listens that somebody else starts (systemd). Empty: the server starts "
-	  "its own." },
+	  "Where a runner listens that somebody else starts (systemd). What it may mount and reach "
+	  "is then said by its own options too: `--allow-path`, `--open-net`, `--dns`, `--ipv6`. "
+	  "Empty: the server starts its own." },
 	{ "runtime.execd_path", CONFIG_STRING, AT(execd_path), "", 0, 0,
 	  "The program that becomes PID 1 of every sandbox. Empty: `execd` beside the server." },
 	{ "runtime.create_timeout_seconds", CONFIG_INTEGER, AT(create_timeout_s), "30", 1, 3600,
