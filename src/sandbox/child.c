@@ -150,7 +150,8 @@ static int make_root(const struct child_plan *plan, struct rootfs *fs, struct er
 static int limit_resources(const struct child_plan *plan, struct err *e)
 {
 	const struct msg_limits *l = &plan->m->limits;
-	/* 1, not 0: at 0 the kernel would still start the host's core dump program */
+	/* 1, not 0: at 0 the kernel would still start the host's core dump program; the filter
+	 * sees to it that it stays so */
 	const struct rlimit core = { 1, 1 };
 	struct rlimit files, processes;
 

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -142,6 +143,15 @@ static void ask_the_rest(void)
 		ask(__NR_ioctl, "ioctl TIOCLINUX", 0, TIOCLINUX | high << 33, 0, EPERM);
 		ask(__NR_ioctl, "ioctl TCGETS", 0, TCGETS | high << 32, 0, LET_THROUGH);
 	}
+	for (unsigned long high = 0; high < 3; high++)
+		for (unsigned long limit = 0; limit < 16; limit++) {
+			int expect = limit == RLIMIT_CORE ? 0 : LET_THROUGH;
+			unsigned long pointer = high << 32 | (high != 2) << 12;
+
+			ask(__NR_setrlimit, "setrlimit", limit | high << 32, pointer, 0, expect);
+			ask(__NR_prlimit64, "prlimit64", 0, limit | high << 32, pointer, expect);
+			ask(__NR_prlimit64, "prlimit64", 0, limit | high << 32, 0, LET_THROUGH);
+		}
 	for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
 		ask(__NR_personality, "personality", fine[i], 0, 0, LET_THROUGH);
 	for (unsigned bit = 0; bit < 32; bit++)

@@ -202,7 +202,47 @@ static int e64(char **argv)
 	return bad;
 }
 
+/* X07: with any limit of core dumps but 1, a crash starts a program of the host's root. */
+
+static long still_one(pid_t pid)
+{
+	struct rlimit now = { 0, 0 };
+
+	errno = EPERM;
+	return prlimit(pid, RLIMIT_CORE, NULL, &now) == 0 && now.rlim_cur == 1 && now.rlim_max == 1
+		       ? -1
+		       : 0;
+}
+
+static int x07(char **argv)
+{
+	static const struct rlimit wanted[] = { { 0, 0 },
+						{ 0, 1 },
+						{ RLIM_INFINITY, RLIM_INFINITY } };
+	int bad = refused("at first", still_one(0)), status = 0;
+	pid_t pid;
+
+	(void)argv;
+	for (size_t i = 0; i < COUNT(wanted); i++) {
+		(void)syscall(SYS_setrlimit, RLIMIT_CORE, &wanted[i]);
+		bad |= refused("setrlimit", still_one(0));
+		(void)syscall(SYS_prlimit64, 0, RLIMIT_CORE | 1ul << 32, &wanted[i], NULL);
+		bad |= refused("prlimit64", still_one(0));
+		(void)syscall(SYS_prlimit64, getppid(), RLIMIT_CORE, &wanted[i], NULL);
+	}
+	pid = fork();
+	if (pid == 0) {
+		(void)setrlimit(RLIMIT_CORE, &wanted[0]);
+		if (still_one(0) == 0)
+			_exit(1); /* no crash with it: that would start the program */
+		abort();
+	}
+	if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status) || WCOREDUMP(status))
+		bad |= refused("a dump", 0);
+	return bad;
+}
+
 const struct attempt rights_attempts[] = {
-	{ "E34", e34 }, { "E37", e37 }, { "E38", e38 },
-	{ "E62", e62 }, { "E64", e64 }, { NULL, NULL },
+	{ "E34", e34 }, { "E37", e37 }, { "E38", e38 }, { "E62", e62 },
+	{ "E64", e64 }, { "X07", x07 }, { NULL, NULL },
 };

@@ -184,4 +184,14 @@ def X03_isolated_sessions_are_not_a_way_out():
         assert answer["message"], answer
 
 
+@case
+def X07_a_crash_starts_nothing_outside():
+    """The kernel can be told to hand core dumps to a program that it starts as the host's root; it does so whatever
+    the limit of core dumps, unless that is 1."""
+    product().tries("X07")
+    with Runner() as r:
+        r.create("box")
+        tries_in(r, "box", "X07")
+
+
 main()

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -187,6 +188,22 @@ static void personalities(void **state)
 	assert_int_equal(call(SYS_personality, 1, 0, 0), REFUSED(EPERM));
 }
 
+/* Only 1 keeps the kernel from starting the host's core dump program. */
+static void the_limit_of_core_dumps_stays(void **state)
+{
+	(void)state;
+	for (uint64_t high = 0; high < 3; high++) {
+		uint64_t core = RLIMIT_CORE | high << 32, files = RLIMIT_NOFILE | high << 32;
+
+		assert_int_equal(call(SYS_setrlimit, core, 4096, 0), REFUSED(0));
+		assert_int_equal(call(SYS_setrlimit, files, 4096, 0), SECCOMP_RET_ALLOW);
+		assert_int_equal(call(SYS_prlimit64, 0, core, 4096), REFUSED(0));
+		assert_int_equal(call(SYS_prlimit64, 0, core, 1ULL << 32), REFUSED(0));
+		assert_int_equal(call(SYS_prlimit64, 0, core, 0), SECCOMP_RET_ALLOW);
+		assert_int_equal(call(SYS_prlimit64, 0, files, 4096), SECCOMP_RET_ALLOW);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +215,7 @@ int main(void)
 		cmocka_unit_test(socket_families),
 		cmocka_unit_test(ioctl_commands_are_32_bits),
 		cmocka_unit_test(personalities),
+		cmocka_unit_test(the_limit_of_core_dumps_stays),
 	};
 
 	return cmocka_run_group_tests(tests, build, NULL);
