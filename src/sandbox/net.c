@@ -41,6 +41,15 @@ static struct rtnl_addr addr6(const struct net *n, uint32_t host)
 	return a;
 }
 
+/* Of our own making, so that neither end has to ask for the other's: there are no two on a link. */
+static struct rtnl_mac mac_of(const struct rtnl_addr *a4)
+{
+	struct rtnl_mac mac = { { 0x02, 0x05 } };
+
+	memcpy(&mac.b[2], &a4->v4, 4);
+	return mac;
+}
+
 /* The gateway's address on every link: the sandbox's only neighbour. */
 static struct rtnl_addr gateway6(uint8_t prefix_len)
 {
@@ -192,10 +201,20 @@ static int add_link(struct net *n, struct net_slot *s, struct net_names *names, 
 {
 	for (unsigned tries = 1;; tries++) {
 		uint32_t was = s->index, all = block_count(n->blocks);
+		struct rtnl_addr gate, own;
 		int r;
 
 		net_names(n, s->index, names);
-		r = rtnl_add_veth(n->rtnl_fd, names->ifname, "eth0", s->ns_fd, n->mtu, e);
+		gate = addr4(n, 1);
+		own = addr4(n, host_of(n, s->index));
+		r = rtnl_add_veth(n->rtnl_fd,
+				  &(struct rtnl_veth){ .name = names->ifname,
+						       .mac = mac_of(&gate),
+						       .peer = "eth0",
+						       .peer_mac = mac_of(&own),
+						       .peer_ns_fd = s->ns_fd,
+						       .mtu = n->mtu },
+				  e);
 		if (r != -EEXIST)
 			return r;
 		if (tries >= all) {
@@ -212,9 +231,23 @@ static int add_link(struct net *n, struct net_slot *s, struct net_names *names, 
 	}
 }
 
+/* One end of a link: its address, and who is at the other end. The machine has one table of
+ * neighbours for all namespaces, with a number of places (gc_thresh3) that one sandbox could fill
+ * by sending to addresses nobody has. So each end knows the other without asking, in an entry that
+ * does not count, and the sandbox's asks for nobody else: what it adds can be thrown out. */
+static int settle_end(int rtnl, int index, const struct rtnl_addr *own,
+		      const struct rtnl_addr *other, const struct rtnl_mac *mac, struct err *e)
+{
+	int r;
+
+	r = rtnl_add_addr(rtnl, index, own, e);
+	return r < 0 ? r : rtnl_add_neighbour(rtnl, index, other, mac, e);
+}
+
 static int link_up(struct net *n, struct net_slot *s, int inner_rtnl, struct err *e)
 {
 	struct rtnl_addr own4, own6, gate4 = addr4(n, 1), gate6 = gateway6(64);
+	struct rtnl_mac own_mac, gate_mac = mac_of(&gate4);
 	struct net_names names;
 	int r, outer, inner;
 
@@ -223,6 +256,7 @@ static int link_up(struct net *n, struct net_slot *s, int inner_rtnl, struct err
 		return r;
 	own4 = addr4(n, host_of(n, s->index));
 	own6 = addr6(n, host_of(n, s->index));
+	own_mac = mac_of(&own4);
 	outer = rtnl_index(n->rtnl_fd, names.ifname, e);
 	inner = rtnl_index(inner_rtnl, "eth0", e);
 	if (outer < 0 || inner < 0)
@@ -230,20 +264,24 @@ static int link_up(struct net *n, struct net_slot *s, int inner_rtnl, struct err
 
 	r = rtnl_set_up(inner_rtnl, inner, e);
 	if (r == 0)
-		r = rtnl_add_addr(n->rtnl_fd, outer, &gate4, e);
+		r = rtnl_stop_asking(inner_rtnl, inner, AF_INET, e);
+	if (r == 0)
+		r = settle_end(n->rtnl_fd, outer, &gate4, &own4, &own_mac, e);
 	if (r == 0)
 		r = rtnl_add_route(n->rtnl_fd, outer, &own4, NULL, e);
 	if (r == 0)
-		r = rtnl_add_addr(inner_rtnl, inner, &own4, e);
+		r = settle_end(inner_rtnl, inner, &own4, &gate4, &gate_mac, e);
 	if (r == 0)
 		r = rtnl_add_route(inner_rtnl, inner, NULL, &gate4, e);
 	if (r < 0 || !n->ipv6)
 		return r;
-	r = rtnl_add_addr(n->rtnl_fd, outer, &gate6, e);
+	r = rtnl_stop_asking(inner_rtnl, inner, AF_INET6, e);
+	if (r == 0)
+		r = settle_end(n->rtnl_fd, outer, &gate6, &own6, &own_mac, e);
 	if (r == 0)
 		r = rtnl_add_route(n->rtnl_fd, outer, &own6, NULL, e);
 	if (r == 0)
-		r = rtnl_add_addr(inner_rtnl, inner, &own6, e);
+		r = settle_end(inner_rtnl, inner, &own6, &gate6, &gate_mac, e);
 	if (r == 0)
 		r = rtnl_add_route(inner_rtnl, inner, NULL, &gate6, e);
 	return r;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -124,26 +125,29 @@ static void one_queue(struct request *q)
 	attr_u32(q, IFLA_NUM_RX_QUEUES, 1);
 }
 
-int rtnl_add_veth(int fd, const char *name, const char *peer, int peer_ns_fd, uint32_t mtu,
-		  struct err *e)
+static void one_end(struct request *q, const char *name, const struct rtnl_mac *mac, uint32_t mtu)
+{
+	attr_str(q, IFLA_IFNAME, name);
+	attr(q, IFLA_ADDRESS, mac->b, sizeof(mac->b));
+	attr_u32(q, IFLA_MTU, mtu);
+	one_queue(q);
+}
+
+int rtnl_add_veth(int fd, const struct rtnl_veth *v, struct err *e)
 {
 	struct ifinfomsg up = { .ifi_flags = IFF_UP, .ifi_change = IFF_UP }, down = { 0 };
 	struct rtattr *info, *data, *other;
 	struct request q;
 
 	begin(&q, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &up, sizeof(up));
-	attr_str(&q, IFLA_IFNAME, name);
-	attr_u32(&q, IFLA_MTU, mtu);
-	one_queue(&q);
+	one_end(&q, v->name, &v->mac, v->mtu);
 	info = attr(&q, IFLA_LINKINFO, NULL, 0);
 	attr_str(&q, IFLA_INFO_KIND, "veth");
 	data = attr(&q, IFLA_INFO_DATA, NULL, 0);
 	other = attr(&q, VETH_INFO_PEER, NULL, 0);
 	put(&q, &down, sizeof(down));
-	attr_str(&q, IFLA_IFNAME, peer);
-	attr_u32(&q, IFLA_MTU, mtu);
-	one_queue(&q);
-	attr_u32(&q, IFLA_NET_NS_FD, (uint32_t)peer_ns_fd);
+	one_end(&q, v->peer, &v->peer_mac, v->mtu);
+	attr_u32(&q, IFLA_NET_NS_FD, (uint32_t)v->peer_ns_fd);
 	attr_end(&q, other);
 	attr_end(&q, data);
 	attr_end(&q, info);
@@ -223,4 +227,35 @@ int rtnl_add_route(int fd, int index, const struct rtnl_addr *to, const struct r
 		attr(&q, RTA_GATEWAY, &via->v4, addr_len(via));
 	attr_u32(&q, RTA_OIF, (uint32_t)index);
 	return ask(fd, &q, e, "add route");
+}
+
+int rtnl_add_neighbour(int fd, int index, const struct rtnl_addr *a, const struct rtnl_mac *mac,
+		       struct err *e)
+{
+	struct ndmsg m = {
+		.ndm_family = a->family,
+		.ndm_ifindex = index,
+		.ndm_state = NUD_PERMANENT,
+	};
+	struct request q;
+
+	begin(&q, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &m, sizeof(m));
+	attr(&q, NDA_DST, &a->v4, addr_len(a));
+	attr(&q, NDA_LLADDR, mac->b, sizeof(mac->b));
+	return ask(fd, &q, e, "add neighbour");
+}
+
+int rtnl_stop_asking(int fd, int index, uint8_t family, struct err *e)
+{
+	struct ndtmsg m = { .ndtm_family = family };
+	struct rtattr *parms;
+	struct request q;
+
+	begin(&q, RTM_SETNEIGHTBL, 0, &m, sizeof(m));
+	attr_str(&q, NDTA_NAME, family == AF_INET6 ? "ndisc_cache" : "arp_cache");
+	parms = attr(&q, NDTA_PARMS, NULL, 0);
+	attr_u32(&q, NDTPA_IFINDEX, (uint32_t)index);
+	attr_u32(&q, NDTPA_MCAST_PROBES, 0);
+	attr_end(&q, parms);
+	return ask(fd, &q, e, "stop neighbour discovery");
 }

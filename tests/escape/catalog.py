@@ -42,7 +42,7 @@ NAMES = {
     "R17": "client-gone-mid-stream", "R18": "fork-with-a-failing-child",
     "X01": "every-system-call-as-documented", "X02": "files-that-execd-trusts", "X03": "isolated-sessions-no-way-out",
     "X04": "what-others-run-is-not-seen", "X05": "descriptors-shared-by-volume", "X06": "connections-of-all-taken",
-    "X07": "crash-starts-nothing-outside",
+    "X07": "crash-starts-nothing-outside", "X08": "neighbours-of-all-taken",
 }
 
 WAITS = {

@@ -342,4 +342,54 @@ def X06_connections_of_all_taken():
         subprocess.run(["ip", "link", "del", "out0"], check=True)
 
 
+STRANGERS = """
+import socket
+def opened(family, level, option):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'eth0')
+    s.setsockopt(level, option, 1)  # IP_RECVERR: hear of what would be dropped
+    return s
+sent, errors, kept, link = 0, set(), [], socket.if_nametoindex('eth0')
+for i in range(2000):
+    if i % 100 == 0:  # what waits for an answer takes room in the socket
+        s4 = opened(socket.AF_INET, socket.IPPROTO_IP, 11)
+        s6 = opened(socket.AF_INET6, socket.IPPROTO_IPV6, 25)
+        kept += [s4, s6]
+    for s, *to in (s4, f'10.9{i >> 8}.{i & 255}.7', 9), (s4, f'239.1.{i >> 8}.{i & 255}', 9), (
+            s6, f'fe80::7:{i:x}', 9, 0, link), (s6, f'ff02::7:{i:x}', 9, 0, link):
+        try:
+            s.sendto(b'x', socket.MSG_DONTROUTE, tuple(to))
+            sent += 1
+        except OSError as e:
+            errors.add(e.strerror)
+print(sent, *errors)
+"""
+
+
+@case
+def X08_neighbours_of_all_taken():
+    """The machine has one table of neighbours for all its namespaces, with 1024 places: who sends to addresses on his
+    link that nobody has fills it, and then nobody finds anybody."""
+    ip = "addr add 198.51.100.1/24 dev out0", "link set out0 up", "link set out1 up"
+    for ipv6 in ((), ("--ipv6",)):
+        subprocess.run(["ip", "link", "add", "out0", "type", "veth", "peer", "name", "out1"], check=True)
+        try:
+            for words in ip:
+                subprocess.run(["ip", *words.split()], check=True)
+            with Runner(*ipv6) as r, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.setsockopt(socket.IPPROTO_IP, 11, 1)
+                for uid in USERS:
+                    r.create("box", network=True)
+                    code, out = r.run("box", "python3", "-c", STRANGERS, uid=uid)
+                    assert code == 0 and int(out.split()[0]) >= 4000, out
+                    assert "No buffer space" not in out, out
+                    for i in range(2, 60):  # the host still finds who is new to it
+                        s.sendto(b"x", (f"198.51.100.{i + uid // 10}", 9))
+                    _, out = r.shell("box", "ip neigh show dev eth0")
+                    assert "INCOMPLETE" not in out and "PERMANENT" in out, out
+                    r.delete("box")
+        finally:
+            subprocess.run(["ip", "link", "del", "out0"], check=True)
+
+
 main()
