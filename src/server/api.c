@@ -1,5 +1,6 @@
 #include "server/api.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,13 +146,23 @@ void api_refuse(struct http_req *r, int status, const char *why)
 
 /* --- who may --- */
 
+/* An address in full: "127.example.com" is a name, and anybody's. */
+static bool is_loopback_ipv4(struct span host)
+{
+	char text[INET_ADDRSTRLEN];
+	struct in_addr a;
+
+	return span_copy(host, text, sizeof(text)) && inet_pton(AF_INET, text, &a) == 1 &&
+	       ntohl(a.s_addr) >> 24 == 127;
+}
+
 static bool is_loopback_name(struct span host)
 {
 	struct url_authority a;
 
 	return url_split_authority(host, &a) &&
 	       (span_caseis(a.host, "localhost") || span_is(a.host, "::1") ||
-		(span_starts(a.host, "127.") && !a.ipv6));
+		is_loopback_ipv4(a.host));
 }
 
 static bool origin_allowed(const struct server *s, struct span origin)

@@ -7,7 +7,7 @@ import re
 import time
 
 from harness import case, run_cases
-from serverlib import KEEP, Server, is_error, json, os, shutil, soon, sys, tempfile, until
+from serverlib import KEEP, Reader, Server, is_error, json, os, shutil, soon, sys, tempfile, until
 
 HOST_DIR = tempfile.mkdtemp(prefix="osb-volume-")
 server = Server("--set", f"storage.allowed_host_paths={HOST_DIR}",
@@ -65,6 +65,15 @@ def a_foreign_host_name_is_refused_without_a_key():
     with server.connect() as s:
         s.sendall(b"GET /v1/sandboxes HTTP/1.1\r\nHost: rebound.example\r\n\r\n")
         assert s.recv(100).startswith(b"HTTP/1.1 403 ")
+    # names that look like an address of this machine belong to whoever owns the domain
+    for name, status in (("127.evil.example", 403), ("127.0.0.1.evil.example:80", 403), ("localhost.evil", 403),
+                         ("127.0.0.1", 200), ("127.8.9.10:80", 200), ("[::1]:80", 200), ("LocalHost", 200)):
+        with server.connect() as s:
+            s.sendall(f"GET /v1/sandboxes HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+            assert Reader(s).reply().status == status, name
+        origin = server.call("GET", "/health", fields=[("Origin", "http://" + name)])
+        allowed = origin.get("Access-Control-Allow-Origin")
+        assert (allowed == "http://" + name) == (status == 200), (name, allowed)
 
 
 @case
