@@ -217,22 +217,35 @@ static bool is_public(const struct http_req *r)
 	return false;
 }
 
+static struct span bearer_token(struct span authorization)
+{
+	if (authorization.len <= 7 || !span_caseis(span_first(authorization, 7), "bearer "))
+		return span_of(NULL, 0);
+	return span_trim(span_skip(authorization, 7));
+}
+
 /* The key itself, or as a bearer token: what scrapes /metrics can send only that. */
 static struct span given_key(const struct http_req *r)
 {
 	struct span key = http_field(r, KEY_HEADER);
-	struct span bearer = http_field(r, "authorization");
 
-	if (key.len == 0 && bearer.len > 7 && span_caseis(span_first(bearer, 7), "bearer "))
-		key = span_trim(span_skip(bearer, 7));
-	return key;
+	return key.len > 0 ? key : bearer_token(http_field(r, "authorization"));
 }
 
-bool api_has_key(const struct http_req *r)
+static bool is_key(const struct http_req *r, struct span given)
 {
 	const char *key = api_server(r)->config.api_key;
 
-	return key[0] != '\0' && span_eq_secret(given_key(r), span_str(key));
+	return key[0] != '\0' && span_eq_secret(given, span_str(key));
+}
+
+bool api_bears_key(const struct http_req *r)
+{
+	for (const struct h1_field *f = h1_find(r->head, "authorization"); f != NULL;
+	     f = h1_next(r->head, f))
+		if (is_key(r, bearer_token(f->value)))
+			return true;
+	return false;
 }
 
 static bool authorized(struct http_req *r)
@@ -252,7 +265,7 @@ static bool authorized(struct http_req *r)
 	key = given_key(r);
 	if (key.len == 0)
 		api_error(r, E_MISSING_API_KEY, "the header " KEY_HEADER " is missing");
-	else if (!api_has_key(r))
+	else if (!is_key(r, key))
 		api_error(r, E_INVALID_API_KEY, "the API key is not valid");
 	else
 		return true;

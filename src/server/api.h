@@ -53,8 +53,8 @@ bool api_cors(struct http_req *r);
 
 /* --- requests --- */
 
-/* There is a key, and the request has it. */
-bool api_has_key(const struct http_req *r);
+/* Is the server's key in one of the request's Authorization fields? */
+bool api_bears_key(const struct http_req *r);
 
 /* The sandbox that {id} names, or NULL after a 404. `ended`: also one that has ended. */
 struct sandbox *api_sandbox(struct http_req *r, bool ended);

@@ -265,7 +265,7 @@ static void pass_on(struct http_req *r, struct sandbox *sb, uint16_t number, str
 		refuse_at_gate(r, E_OVERLOADED, "too many ports of this sandbox are in use");
 		return;
 	}
-	if (api_has_key(r))
+	if (api_bears_key(r))
 		strip[n_strip++] = "authorization";
 	p->sb = sb;
 	sandbox_hold(sb);

@@ -72,12 +72,12 @@ server.serve_forever()
 '''
 
 
-def start_service(sandbox, address="127.0.0.1", port=8000):
+def start_service(sandbox, address="127.0.0.1", port=8000, of=server):
     code = base64.b64encode(SERVICE.encode()).decode()
-    server.run(sandbox, f"echo {code} | base64 -d > /tmp/service.py")
-    server.execd(sandbox, "POST", "/command", {
+    of.run(sandbox, f"echo {code} | base64 -d > /tmp/service.py")
+    of.execd(sandbox, "POST", "/command", {
         "command": f"exec python3 /tmp/service.py {address} {port}", "background": True})
-    until(lambda: server.call("GET", f"/sandboxes/{sandbox}/proxy/{port}/").status == 200,
+    until(lambda: of.call("GET", f"/sandboxes/{sandbox}/proxy/{port}/").status == 200,
           "the service to listen")
 
 
@@ -160,6 +160,25 @@ def requests_pass_as_they_are():
     assert server.call("GET", GATE + "/8000").json["path"] == "/"
     assert server.call("GET", GATE + "/8000?q").json["path"] == "/?q"
     assert server.call("GET", "/v1" + GATE + "/8000/z").json["path"] == "/z"
+
+
+@case
+def the_key_never_gets_inside_and_an_authorization_of_its_own_does():
+    ours, mine = ("Authorization", "Bearer sesame"), ("Authorization", "Basic bWluZQ==")
+    key, wrong = ("OPEN-SANDBOX-API-KEY", "sesame"), ("OPEN-SANDBOX-API-KEY", "wrong")
+    with Server(key="sesame") as locked:
+        inside = locked.make()
+        start_service(inside, of=locked)
+
+        def got(*fields):
+            a = locked.call("GET", f"/sandboxes/{inside}/proxy/8000/", key=False, fields=fields)
+            assert a.status == 200 and b"sesame" not in a.body, (fields, a.body)
+            return [v for k, v in a.json["headers"] if k.lower() == "authorization"]
+
+        for fields in ((ours,), (key, ours), (wrong, ours), (mine, ours)):
+            assert got(*fields) == [], fields
+        for fields in ((mine,), (key, mine), (wrong, mine)):
+            assert got(*fields) == [mine[1]], fields
 
 
 @case
