@@ -127,16 +127,19 @@ void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
 	manager_event(sb, "renewed", line);
 }
 
-void manager_metadata(struct sandbox *sb, struct waiter *w)
+void manager_metadata(struct sandbox *sb, json_t *metadata, struct waiter *w)
 {
-	struct change *ch = change_new(sb, w);
+	struct err e = ERR_INIT;
+	int r = sandbox_set_metadata(sb, metadata, &e);
+	struct change *ch;
 
-	if (ch == NULL)
-		return;
-	if (sandbox_metadata_changed(sb, NULL) < 0) {
-		on_changed(ch, -ENOMEM, "out of memory");
+	if (r < 0) {
+		w->done(w, sb, r == -EMSGSIZE ? E_INVALID_METADATA : E_INTERNAL, e.msg);
 		return;
 	}
+	ch = change_new(sb, w);
+	if (ch == NULL)
+		return;
 	records_set_metadata(sb->manager->store, sb->rec.id, sb->rec.metadata, on_changed, ch);
 	manager_event(sb, "metadata", "changed by request");
 }

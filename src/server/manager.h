@@ -89,8 +89,8 @@ void manager_pause(struct sandbox *sb, struct waiter *w);
 void manager_resume(struct sandbox *sb, struct waiter *w);
 /* expires_us is in the future and the sandbox expires at all: the caller has checked. */
 void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w);
-/* The tree in sb->metadata has been changed. */
-void manager_metadata(struct sandbox *sb, struct waiter *w);
+/* Its metadata as a whole; shares the tree. */
+void manager_metadata(struct sandbox *sb, json_t *metadata, struct waiter *w);
 /* Somebody uses it: idle timeout and renewal on access. */
 void manager_touch(struct sandbox *sb);
 

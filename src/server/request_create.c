@@ -118,6 +118,9 @@ static bool read_metadata(const json_t *body, struct creation *c, struct refusal
 		if (label_check(span_str(key), span_str(json_string_value(v)), &e) < 0)
 			return refuse(rf, E_INVALID_METADATA, "%s", e.msg);
 	c->rec.metadata = encode(c, map);
+	if (c->rec.metadata != NULL && strlen(c->rec.metadata) > SANDBOX_MAX_METADATA)
+		return refuse(rf, E_INVALID_METADATA, "metadata is more than %zu bytes of JSON",
+			      SANDBOX_MAX_METADATA);
 	return c->rec.metadata != NULL || out_of_memory(rf);
 }
 

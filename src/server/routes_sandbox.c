@@ -185,10 +185,11 @@ static bool check_patch(json_t *body, struct refusal *rf)
 static void on_patch_body(struct http_req *r, json_t *body)
 {
 	struct sandbox *sb = api_sandbox(r, false);
+	AUTO(json_decref) json_t *patched = NULL;
 	struct refusal rf;
 	const char *key;
 	json_t *v;
-	bool failed = false;
+	bool failed;
 
 	if (sb == NULL)
 		return;
@@ -196,18 +197,20 @@ static void on_patch_body(struct http_req *r, json_t *body)
 		api_refusal(r, &rf);
 		return;
 	}
+	patched = json_copy(sb->metadata);
+	failed = patched == NULL;
 	json_object_foreach (body, key, v) {
 		if (json_is_null(v))
-			(void)json_object_del(sb->metadata, key);
+			(void)json_object_del(patched, key);
 		else
-			failed |= json_object_set(sb->metadata, key, v) < 0;
+			failed |= json_object_set(patched, key, v) < 0;
 	}
 	if (failed)
 		api_error(r, E_INTERNAL, "out of memory");
 	else if (json_object_size(body) == 0)
 		answer_sandbox(r, sb);
 	else
-		manager_metadata(sb, api_wait(r, sb, on_patched));
+		manager_metadata(sb, patched, api_wait(r, sb, on_patched));
 }
 
 void route_metadata(struct http_req *r)

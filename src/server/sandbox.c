@@ -162,20 +162,23 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state to, const char *reason
 		sb->rec.ended_us = sb->rec.transition_us;
 }
 
-int sandbox_metadata_changed(struct sandbox *sb, struct err *e)
+int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e)
 {
-	struct buf out = BUF_INIT(MIB(1));
+	struct buf out = BUF_INIT(SANDBOX_MAX_METADATA);
 	char *text;
 
-	if (json_encode(sb->metadata, &out) < 0) {
+	if (json_encode(metadata, &out) < 0) {
 		buf_free(&out);
-		return err_code(e, ENOMEM, "metadata");
+		return err_set(e, EMSGSIZE, "metadata would be more than %zu bytes of JSON",
+			       SANDBOX_MAX_METADATA);
 	}
 	text = buf_take(&out, NULL);
 	if (text == NULL)
 		return err_code(e, ENOMEM, "metadata");
 	free(sb->rec.metadata);
 	sb->rec.metadata = text;
+	json_decref(sb->metadata);
+	sb->metadata = json_incref(metadata);
 	return 0;
 }
 

@@ -96,8 +96,10 @@ bool sandbox_hides(enum sandbox_cause cause); /* not shown afterwards, unless as
 /* The cause whose reason the record has; CAUSE_NONE if none. */
 enum sandbox_cause sandbox_cause_of(const char *reason);
 
-/* The text of the metadata in the record is made anew from the tree. */
-int sandbox_metadata_changed(struct sandbox *sb, struct err *e);
+/* Most bytes of metadata, as JSON: every list of sandboxes shows them. */
+#define SANDBOX_MAX_METADATA KIB(64)
+/* Tree and record; shares the tree. -EMSGSIZE: too much, and nothing has changed. */
+int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e);
 
 /* As clients see it: with `image` for get and list, without for the answer to create. */
 void sandbox_write(const struct sandbox *sb, bool with_image, struct jw *w);

@@ -459,6 +459,22 @@ def metadata_is_merge_patched():
 
 
 @case
+def metadata_does_not_grow_without_end():
+    many = {f"key-{i}": "v" * 60 for i in range(700)}
+    is_error(server.create(metadata={**many, **{f"more-{i}": "v" * 60 for i in range(700)}}), 400,
+             "SANDBOX::INVALID_METADATA_LABEL")
+    sandbox = server.make(metadata=many)
+    path = f"/v1/sandboxes/{sandbox}/metadata"
+    for _ in range(3):
+        is_error(server.call("PATCH", path, {f"more-{i}": "v" * 60 for i in range(700)}), 400,
+                 "SANDBOX::INVALID_METADATA_LABEL")
+        assert server.info(sandbox).json["metadata"] == many
+    a = server.call("PATCH", path, {**dict.fromkeys(many), "few": "left"})
+    assert a.status == 200 and a.json["metadata"] == {"few": "left"}, a.body[:300]
+    server.delete(sandbox)
+
+
+@case
 def renew_goes_both_ways():
     sandbox = server.make(timeout=600)
     path = f"/v1/sandboxes/{sandbox}/renew-expiration"
