@@ -17,8 +17,9 @@ static const struct wire_ops conn_wire_ops;
 static void enter(struct http_conn *c, enum conn_state to)
 {
 	static const unsigned edges[] = {
-		[CONN_IDLE] = 1u << CONN_HEAD | 1u << CONN_EXCHANGE | 1u << CONN_CLOSED,
-		[CONN_HEAD] = 1u << CONN_EXCHANGE | 1u << CONN_CLOSED,
+		[CONN_IDLE] = 1u << CONN_HEAD | 1u << CONN_EXCHANGE | 1u << CONN_LINGER |
+			      1u << CONN_CLOSED,
+		[CONN_HEAD] = 1u << CONN_EXCHANGE | 1u << CONN_LINGER | 1u << CONN_CLOSED,
 		[CONN_EXCHANGE] = 1u << CONN_IDLE | 1u << CONN_LINGER | 1u << CONN_UPGRADED |
 				  1u << CONN_CLOSED,
 		[CONN_LINGER] = 1u << CONN_CLOSED,
@@ -34,15 +35,17 @@ static void set_deadline(struct http_conn *c)
 {
 	struct http_server *s = c->server;
 	const struct http_req *r = c->req;
+	bool unsent = wire_pending(&c->wire) > 0;
 
+	c->unsent = wire_pending(&c->wire);
 	switch (c->state) {
-	case CONN_IDLE:
-		deadline_set(&s->idle_deadlines, &c->deadline);
+	case CONN_IDLE: /* the last answer may still be on its way */
+		deadline_set(unsent ? &s->write_deadlines : &s->idle_deadlines, &c->deadline);
 		break;
 	case CONN_HEAD:
 		break; /* set once at its beginning: a slow head is not a progress */
 	case CONN_EXCHANGE:
-		if (wire_pending(&c->wire) > 0 || r->sending_file)
+		if (unsent || r->sending_file)
 			deadline_set(&s->write_deadlines, &c->deadline);
 		else if (!r->body_in.done && (r->reading || r->reply == HTTP_REPLY_ENDED) &&
 			 !r->body_paused)
@@ -51,6 +54,8 @@ static void set_deadline(struct http_conn *c)
 			deadline_clear(&c->deadline);
 		break;
 	case CONN_LINGER:
+		deadline_set(unsent ? &s->write_deadlines : &s->linger_deadlines, &c->deadline);
+		break;
 	case CONN_UPGRADED:
 	case CONN_CLOSED:
 		break;
@@ -249,6 +254,14 @@ static bool exchange_over(const struct http_req *r)
 	return r->reply == HTTP_REPLY_ENDED && (r->body_in.done || !r->keep_alive);
 }
 
+/* No more requests; what is answered already still goes out. */
+static void linger(struct http_conn *c)
+{
+	enter(c, CONN_LINGER);
+	set_deadline(c);
+	wire_shutdown(&c->wire);
+}
+
 /* The answer is complete: on to the next request, or to the end of the connection. */
 static void finish_exchange(struct http_conn *c)
 {
@@ -266,9 +279,7 @@ static void finish_exchange(struct http_conn *c)
 			wire_resume(&c->wire);
 		return;
 	}
-	enter(c, CONN_LINGER);
-	deadline_set(&c->server->linger_deadlines, &c->deadline);
-	wire_shutdown(&c->wire);
+	linger(c);
 	/* Closing with unread bytes would reset the connection under the answer, so read on where
 	 * some are to be expected; otherwise `flushed` closes at once. */
 	wire_resume(&c->wire);
@@ -332,7 +343,9 @@ static void conn_eof(struct wire *w)
 		return;
 	}
 	c->expect_more = false;
-	if (c->state != CONN_LINGER || !w->unflushed)
+	if ((c->state == CONN_IDLE || c->state == CONN_HEAD) && w->unflushed)
+		linger(c); /* half-closed behind a request that is answered, but not sent yet */
+	else if (c->state != CONN_LINGER || !w->unflushed)
 		conn_close(c); /* otherwise `flushed` does */
 }
 
@@ -354,9 +367,11 @@ static void conn_flushed(struct wire *w)
 	}
 	if (c->state == CONN_LINGER && !c->expect_more) {
 		conn_close(c);
-	} else if (c->state == CONN_IDLE && c->starved) {
+	} else if (c->state == CONN_IDLE || c->state == CONN_LINGER) {
+		set_deadline(c);
+		if (c->starved)
+			wire_resume(w);
 		c->starved = false;
-		wire_resume(w);
 	} else {
 		conn_step(c);
 	}
@@ -366,7 +381,8 @@ static void conn_progress(struct wire *w)
 {
 	struct http_conn *c = CONTAINER_OF(w, struct http_conn, wire);
 
-	if (c->state == CONN_EXCHANGE && !c->dispatching)
+	if (c->state == CONN_EXCHANGE ? !c->dispatching
+				      : wire_pending(w) > 0 && wire_pending(w) < c->unsent)
 		set_deadline(c);
 }
 

@@ -4,8 +4,8 @@
 
 #include "http/server.h"
 
-/* IDLE -> HEAD -> EXCHANGE -> IDLE ...; from HEAD and EXCHANGE to LINGER or CLOSED; from EXCHANGE
- * to UPGRADED, where the connection is somebody else's. */
+/* IDLE -> HEAD -> EXCHANGE -> IDLE ...; from each of them to LINGER or CLOSED; from EXCHANGE to
+ * UPGRADED, where the connection is somebody else's. */
 enum conn_state {
 	CONN_IDLE,     /* nothing of the next request yet */
 	CONN_HEAD,     /* part of its head */
@@ -23,6 +23,7 @@ struct http_conn {
 	struct http_req *req;
 	struct h1_scan scan;
 	enum conn_state state;
+	size_t unsent;    /* of answers, when the deadline was set */
 	bool dispatching; /* in conn_bytes: it looks after the exchange's end itself */
 	bool starved;     /* the next request waits until the last answer has gone */
 	bool expect_more; /* the client may still be sending what nobody will read */

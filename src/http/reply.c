@@ -175,7 +175,8 @@ void http_reply(struct http_req *r, int status, const char *content_type, struct
 		return;
 	iov[0] = (struct iovec){ head->data, head->len };
 	iov[1] = (struct iovec){ (void *)(uintptr_t)body.p, body.len };
-	(void)wire_writev(wire_of(r), iov, r->no_body || r->bad_header || body.len == 0 ? 1 : 2);
+	(void)wire_write_whole(wire_of(r), iov,
+			       r->no_body || r->bad_header || body.len == 0 ? 1 : 2);
 	ended(r);
 }
 

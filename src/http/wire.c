@@ -237,6 +237,19 @@ int wire_writev(struct wire *w, const struct iovec *iov, int n_iov)
 	return w->full ? WIRE_FULL : 0;
 }
 
+int wire_write_whole(struct wire *w, const struct iovec *iov, int n_iov)
+{
+	size_t len = wire_pending(w), limit = w->out.max;
+	int r;
+
+	for (int i = 0; i < n_iov; i++)
+		len += iov[i].iov_len;
+	w->out.max = MAX(limit, len);
+	r = wire_writev(w, iov, n_iov);
+	w->out.max = limit;
+	return r;
+}
+
 int wire_write(struct wire *w, const void *p, size_t len)
 {
 	struct iovec iov = { (void *)(uintptr_t)p, len };

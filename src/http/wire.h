@@ -75,6 +75,9 @@ int wire_open(struct io_loop *l, struct wire *w, int fd, const struct wire_ops *
 /* 0, WIRE_FULL (taken, but stop now), or -EPIPE when the wire is dead. */
 int wire_write(struct wire *w, const void *p, size_t len);
 int wire_writev(struct wire *w, const struct iovec *iov, int n_iov);
+/* The same, and the hard limit does not count: for what was made as a whole, under a limit of its
+ * maker's, and could not have stopped anywhere. */
+int wire_write_whole(struct wire *w, const struct iovec *iov, int n_iov);
 /* Send a file's range behind what is written; takes the descriptor over. `flushed` tells the end; a
  * file that is shorter than promised breaks the wire. Nothing may be written until then. */
 void wire_send_file(struct wire *w, int fd, off_t offset, uint64_t len);

@@ -287,6 +287,25 @@ def a_half_closed_client_gets_its_answer():
 
 
 @case
+def a_large_answer_reaches_who_takes_its_time():
+    size = 12 << 20
+    want = (bytes(range(97, 123)) * (size // 26 + 1))[:size]
+    with Program("http-demo", "--port", "0", "--head-timeout-ms", "300", "--linger-timeout-ms", "50",
+                 "--idle-timeout-ms", "50") as slow:
+        for fields, half in (("", False), ("", True), ("Connection: close\r\n", False)):
+            with socket.socket() as s, slow.connect() as clock:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect(slow.address)
+                s.settimeout(30)
+                s.sendall(f"GET /whole/{size} HTTP/1.1\r\nHost: x\r\n{fields}\r\n".encode())
+                if half:
+                    s.shutdown(socket.SHUT_WR)
+                clock.sendall(b"GET")  # refused when more time has passed than an idle connection has
+                assert Reader(clock).reply().status == 408
+                assert Reader(s).reply().body == want, (fields, half)
+
+
+@case
 def a_vanished_client_is_forgotten():
     fds = demo.fds()
     for _ in range(20):

@@ -239,6 +239,22 @@ static void echo_small(struct http_req *r)
 	http_read_body(r, KIB(64), echo_small_body);
 }
 
+/* An answer that is made in memory, with one call. */
+static void whole(struct http_req *r)
+{
+	struct buf out = BUF_INIT(MIB(16));
+	uint64_t n;
+
+	if (!span_u64(http_param(r, "n"), &n) || n > out.max || buf_reserve(&out, n) < 0) {
+		http_refuse(r, 400, "not such a number");
+		return;
+	}
+	for (; out.len < n; out.len++)
+		out.data[out.len] = (char)('a' + out.len % 26);
+	http_reply(r, 200, "text/plain", buf_span(&out));
+	buf_free(&out);
+}
+
 static void query(struct http_req *r)
 {
 	struct buf out = BUF_INIT(KIB(16));
@@ -406,6 +422,7 @@ static void proxy(struct http_req *r)
 static const struct http_route routes[] = {
 	{ H1_GET, "/", hello },
 	{ H1_GET, "/bytes/{n}", bytes },
+	{ H1_GET, "/whole/{n}", whole },
 	{ H1_GET, "/events", events },
 	{ H1_GET, "/file/{path...}", file },
 	{ H1_POST, "/upload", upload },
@@ -462,13 +479,15 @@ static const struct {
 	{ "body-timeout-ms", offsetof(struct http_limits, body_timeout_ms) },
 	{ "idle-timeout-ms", offsetof(struct http_limits, idle_timeout_ms) },
 	{ "write-timeout-ms", offsetof(struct http_limits, write_timeout_ms) },
+	{ "linger-timeout-ms", offsetof(struct http_limits, linger_ms) },
 };
 
 static int usage(void)
 {
-	(void)fprintf(stderr, "usage: http-demo [--listen ADDRESS | --port N] [--root DIR] "
-			      "[--upstream ADDRESS] [--cert FILE --key FILE]\n"
-			      "  [--max-connections N] [--{head,body,idle,write}-timeout-ms N]\n");
+	(void)fprintf(stderr,
+		      "usage: http-demo [--listen ADDRESS | --port N] [--root DIR] "
+		      "[--upstream ADDRESS] [--cert FILE --key FILE]\n"
+		      "  [--max-connections N] [--{head,body,idle,write,linger}-timeout-ms N]\n");
 	return 2;
 }
 
