@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +202,74 @@ static int one_sockets(long i)
 	return 0;
 }
 
+/* Connections to oneself that nobody reads, until there have been 200 of them. Each has a right to
+ * a packet, whatever the limit. */
+static int one_tcp(long i)
+{
+	static struct sockaddr_in at = { .sin_family = AF_INET };
+	static int listener = -1, from = -1, n;
+	socklen_t len = sizeof(at);
+	ssize_t left = CHUNK;
+
+	if (i == 0) {
+		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		listener = socket(AF_INET, SOCK_STREAM, 0);
+		if (bind(listener, (struct sockaddr *)&at, len) < 0 || listen(listener, 8) < 0 ||
+		    getsockname(listener, (struct sockaddr *)&at, &len) < 0)
+			return -1;
+	}
+	while (left > 0) {
+		ssize_t sent = from < 0 ? -1 : send(from, chunk, (size_t)left, MSG_DONTWAIT);
+
+		if (sent > 0) {
+			left -= sent;
+			continue;
+		}
+		if (n++ == 200) {
+			errno = ENOBUFS;
+			return -1;
+		}
+		from = socket(AF_INET, SOCK_STREAM, 0);
+		if (from < 0 || connect(from, (struct sockaddr *)&at, len) < 0 ||
+		    accept(listener, NULL, NULL) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The same with datagrams, of which those that are too many get lost: what arrived counts. */
+static int one_udp(long i)
+{
+	static struct sockaddr_in at = { .sin_family = AF_INET };
+	static int from = -1, n;
+	uint32_t taken[16] = { 0 }, sum = 0; /* SK_MEMINFO_RMEM_ALLOC is the first */
+	int most = 1 << 20;
+
+	if (i == 0)
+		from = socket(AF_INET, SOCK_DGRAM, 0);
+	while (sum < CHUNK) {
+		socklen_t len = sizeof(at), size = sizeof(taken);
+		int to = socket(AF_INET, SOCK_DGRAM, 0);
+
+		if (n++ == 1000) {
+			errno = ENOBUFS;
+			return -1;
+		}
+		at.sin_port = 0;
+		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		(void)setsockopt(to, SOL_SOCKET, SO_RCVBUF, &most, sizeof(most));
+		if (to < 0 || bind(to, (struct sockaddr *)&at, len) < 0 ||
+		    getsockname(to, (struct sockaddr *)&at, &len) < 0)
+			return -1;
+		for (int k = 0; k < 40; k++)
+			(void)sendto(from, chunk, 9000, 0, (struct sockaddr *)&at, len);
+		if (getsockopt(to, SOL_SOCKET, SO_MEMINFO, taken, &size) < 0)
+			return -1;
+		sum += taken[0];
+	}
+	return 0;
+}
+
 /* names that are not there are remembered, too */
 static int one_dentries(long i)
 {
@@ -252,16 +322,28 @@ static const struct {
 	int (*one)(long i);
 	long most; /* of what has no limit of its own */
 } kinds[] = {
-	{ "fds", one_fd, LONG_MAX },         { "inotify", one_inotify, LONG_MAX },
-	{ "mqueues", one_mqueue, LONG_MAX }, { "shm", one_shm, LONG_MAX },
-	{ "sems", one_sem, LONG_MAX },       { "ptys", one_pty, LONG_MAX },
-	{ "signals", one_signal, LONG_MAX }, { "aio", one_aio, LONG_MAX },
-	{ "locked", one_lock, LONG_MAX },    { "processes", one_process, LONG_MAX },
-	{ "threads", one_thread, LONG_MAX }, { "anon", one_anon, 4096 },
-	{ "tmpfs", one_tmpfs, 4096 },        { "memfd", one_memfd, 4096 },
-	{ "sysv", one_sysv, 4096 },          { "pipes", one_pipes, 4096 },
-	{ "sockets", one_sockets, 4096 },    { "dentries", one_dentries, 64 },
-	{ "disk", one_disk, 4096 },          { "tiny", one_tiny_file, 1000000 },
+	{ "fds", one_fd, LONG_MAX },
+	{ "inotify", one_inotify, LONG_MAX },
+	{ "mqueues", one_mqueue, LONG_MAX },
+	{ "shm", one_shm, LONG_MAX },
+	{ "sems", one_sem, LONG_MAX },
+	{ "ptys", one_pty, LONG_MAX },
+	{ "signals", one_signal, LONG_MAX },
+	{ "aio", one_aio, LONG_MAX },
+	{ "locked", one_lock, LONG_MAX },
+	{ "processes", one_process, LONG_MAX },
+	{ "threads", one_thread, LONG_MAX },
+	{ "anon", one_anon, 4096 },
+	{ "tmpfs", one_tmpfs, 4096 },
+	{ "memfd", one_memfd, 4096 },
+	{ "sysv", one_sysv, 4096 },
+	{ "pipes", one_pipes, 4096 },
+	{ "tcp", one_tcp, 200 },
+	{ "udp", one_udp, 200 },
+	{ "sockets", one_sockets, 4096 },
+	{ "dentries", one_dentries, 64 },
+	{ "disk", one_disk, 4096 },
+	{ "tiny", one_tiny_file, 1000000 },
 	{ "deep", one_deeper, 5000 },
 };
 

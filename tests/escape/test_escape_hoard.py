@@ -212,4 +212,22 @@ def E64_clock_and_names():
         assert r.shell("other", "ulimit -n") == (0, limit)
 
 
+@case
+def X09_memory_in_sockets():
+    """What waits in sockets of the Internet's protocols is in the sandbox's limit of memory, too. Cgroups of version 1
+    leave it out unless they are told."""
+    limit = 64 * MIB
+    with Runner() as r:
+        assert r.features & CAN_MEMORY, r.missing
+        r.create("other", memory_bytes=limit)
+        for kind in ("tcp", "udp"):
+            for uid in USERS:
+                r.create("box", memory_bytes=limit)
+                hoard = Hoard(r, "box", kind, uid)
+                assert hoard.n is None or (hoard.n < 64 and not hoard.enough), hoard.text
+                gets(r, "other", kind, 4)
+                r.delete("box")
+                hoard.let_go()
+
+
 main()
