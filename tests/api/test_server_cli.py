@@ -51,6 +51,18 @@ def the_documentation_is_the_table():
 
 
 @case
+def manual_pages_have_the_options_and_no_others():
+    for page in ("opensandbox-server.8", "opensandbox-runner.8", "execd.1"):
+        with open(os.path.join(ROOT, "docs", "man", page), encoding="utf-8") as f:
+            manual = f.read().replace("\\-", "-")
+        text = subprocess.run([os.path.join(BUILD, page.rsplit(".", 1)[0]), "--help"], stdout=subprocess.PIPE,
+                              text=True, check=True, timeout=60).stdout
+        options = set(re.findall(r"--[a-z][a-z0-9-]*", text))
+        written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", manual))
+        assert options == written, (page, options ^ written)
+
+
+@case
 def init_config_writes_what_can_be_read():
     path = os.path.join(TOP, "new.toml")
     assert run("init-config", path).returncode == 0
