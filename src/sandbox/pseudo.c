@@ -85,11 +85,12 @@ static int mount_dev(int root_fd, uint64_t shm_bytes, bool tty_group, struct err
 /* Covered: they tell about the host, or about others on it. What only the host's root may use needs
  * no cover: root in here is somebody else. */
 static const char *const masked[] = {
-	"acpi",          "asound",   "bus",           "cmdline",     "config.gz",   "fs",
-	"interrupts",    "iomem",    "ioports",       "irq",         "kallsyms",    "kcore",
-	"key-users",     "keys",     "kmsg",          "kpagecgroup", "kpagecount",  "kpageflags",
-	"latency_stats", "locks",    "modules",       "mtrr",        "pressure",    "sched_debug",
-	"scsi",          "slabinfo", "sysrq-trigger", "timer_list",  "timer_stats", "vmallocinfo",
+	"acpi",        "asound",        "bus",   "cmdline",  "config.gz",     "diskstats",
+	"fs",          "interrupts",    "iomem", "ioports",  "irq",           "kallsyms",
+	"kcore",       "key-users",     "keys",  "kmsg",     "kpagecgroup",   "kpagecount",
+	"kpageflags",  "latency_stats", "locks", "modules",  "mtrr",          "partitions",
+	"pressure",    "sched_debug",   "scsi",  "slabinfo", "sysrq-trigger", "timer_list",
+	"timer_stats", "vmallocinfo",
 };
 
 static const char *const read_only[] = { "sys" };

@@ -246,14 +246,16 @@ print('end', flush=True)
 
 @case
 def X04_what_others_run_is_not_seen():
-    """The host image is everybody's, its inodes are not: events on them tell of nobody else, locks bind nobody else."""
+    """The host image is everybody's, its inodes are not: events on them tell of nobody else, locks bind nobody else.
+    Nor is there to see how much others read and write on disks that are theirs alone."""
     with Runner() as r:
         r.create("spy")
-        r.create("other")
+        r.create("other", disk_bytes=32 << 20)
         s, reading = r.start_in("spy", "python3", "-c", WATCH, "/usr/bin", "/usr/sbin", "/usr/games")
         assert os.read(reading, 10) == b"up\n"
         assert r.run("other", "factor", "6") == (0, "6: 2 3\n")
         subprocess.run(["factor", "6"], check=True, stdout=subprocess.DEVNULL)
+        assert r.shell("spy", "cat /proc/diskstats /proc/partitions") == (0, "")
         r.shell("spy", "echo > /tmp/stop")
         out = b""
         while b"end" not in out:
