@@ -145,6 +145,23 @@ static void judge_personality(struct code *c)
 	ret(c, RET_ERRNO(EPERM));
 }
 
+/* Programs that sockets run over their packets are compiled into a part of memory of which the
+ * machine has one, of half a gigabyte or so (net.core.bpf_jit_limit), charged to nobody. When it is
+ * full, many kernels take no system call filter either, and so there would be no new sandbox. */
+static void judge_setsockopt(struct code *c)
+{
+	static const uint32_t programs[] = { SO_ATTACH_FILTER, SO_ATTACH_BPF,
+					     SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF };
+
+	load(c, ARG_LOW(1));
+	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SOL_SOCKET);
+	ret(c, SECCOMP_RET_ALLOW);
+	load(c, ARG_LOW(2));
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
+		ret_if_equal(c, programs[i], RET_ERRNO(EPERM));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
 /* A crash must not start the host's core dump program, as the host's root and with the sandbox's
  * memory for its input. The kernel starts it for every limit but 1, so 1 it stays (child.c), also
  * when asked for 0. That is answered as done: there are no dumps either way, and programs with
@@ -180,6 +197,7 @@ static const struct {
 	{ __NR_ioctl, judge_ioctl },
 	{ __NR_personality, judge_personality },
 	{ __NR_setrlimit, judge_setrlimit },
+	{ __NR_setsockopt, judge_setsockopt },
 	{ __NR_prlimit64, judge_prlimit64 },
 };
 

@@ -1,9 +1,10 @@
 /* Which system calls are allowed, and which are refused with words (EPERM). A name that one of our
  * architectures lacks is left out there. Calls with a word to say about their arguments (clone,
- * unshare, socket, ioctl, personality, limits) are in seccomp.c. clone3 is on no list: its flags
- * are in memory, where a filter cannot see them, and ENOSYS makes every libc use clone. Neither is
- * io_setup with its kin: of its contexts there is a number for the whole machine (fs.aio-max-nr),
- * which one sandbox could take alone; who uses them does without where they are missing. */
+ * unshare, socket, ioctl, personality, limits, setsockopt) are in seccomp.c. clone3 is on no list:
+ * its flags are in memory, where a filter cannot see them, and ENOSYS makes every libc use clone.
+ * Neither is io_setup with its kin: of its contexts there is a number for the whole machine
+ * (fs.aio-max-nr), which one sandbox could take alone; who uses them does without where they are
+ * missing. */
 #ifndef OSB_SANDBOX_SYSCALLS_H
 #define OSB_SANDBOX_SYSCALLS_H
 
@@ -89,7 +90,7 @@ static const uint32_t syscalls_allowed[] = {
 	__NR_sendto, __NR_set_mempolicy, __NR_set_mempolicy_home_node, __NR_set_robust_list,
 	__NR_set_tid_address, __NR_setfsgid, __NR_setfsuid, __NR_setgid, __NR_setgroups,
 	__NR_setitimer, __NR_setpgid, __NR_setpriority, __NR_setregid, __NR_setresgid,
-	__NR_setresuid, __NR_setreuid, __NR_setsid, __NR_setsockopt, __NR_setuid,
+	__NR_setresuid, __NR_setreuid, __NR_setsid, __NR_setuid,
 	__NR_setxattr, __NR_setxattrat, __NR_shmat, __NR_shmctl, __NR_shmdt, __NR_shmget,
 	__NR_shutdown, __NR_sigaltstack, __NR_signalfd4, __NR_socketpair, __NR_splice,
 	__NR_statfs, __NR_statx, __NR_symlinkat, __NR_sync, __NR_sync_file_range, __NR_syncfs,

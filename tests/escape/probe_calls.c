@@ -47,8 +47,8 @@ struct question {
 	const char *name;
 };
 
-static struct question questions[2048];
-static int answers[2048];
+static struct question questions[4096];
+static int answers[4096];
 static size_t n_questions;
 static volatile int listener = -1;
 
@@ -143,6 +143,14 @@ static void ask_the_rest(void)
 		ask(__NR_ioctl, "ioctl TIOCLINUX", 0, TIOCLINUX | high << 33, 0, EPERM);
 		ask(__NR_ioctl, "ioctl TCGETS", 0, TCGETS | high << 32, 0, LET_THROUGH);
 	}
+	for (unsigned long high = 0; high < 3; high++)
+		for (unsigned long option = 0; option < 100; option++) {
+			bool program = option == 26 || (option >= 50 && option <= 52);
+
+			ask(__NR_setsockopt, "setsockopt", 0, SOL_SOCKET | high << 32,
+			    option | high << 33, program ? EPERM : LET_THROUGH);
+			ask(__NR_setsockopt, "setsockopt", 0, 6, option, LET_THROUGH);
+		}
 	for (unsigned long high = 0; high < 3; high++)
 		for (unsigned long limit = 0; limit < 16; limit++) {
 			int expect = limit == RLIMIT_CORE ? 0 : LET_THROUGH;

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -262,7 +263,33 @@ static int e45(char **argv)
 	return bad;
 }
 
+/* X10: programs for packets, which are compiled */
+static int x10(char **argv)
+{
+	static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK };
+	static const struct {
+		const char *name;
+		int option;
+	} ways[] = { { "SO_ATTACH_FILTER", SO_ATTACH_FILTER },
+		     { "SO_ATTACH_REUSEPORT_CBPF", SO_ATTACH_REUSEPORT_CBPF } };
+	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, 0xffff);
+	struct sock_fprog prog = { 1, &all };
+	int bad = 0, one = 1;
+
+	(void)argv;
+	for (size_t i = 0; i < COUNT(families); i++)
+		for (size_t k = 0; k < COUNT(ways); k++) {
+			int fd = socket(families[i], SOCK_DGRAM, 0);
+
+			(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+			bad |= refused(ways[k].name, setsockopt(fd, SOL_SOCKET, ways[k].option,
+								&prog, sizeof(prog)));
+			close(fd);
+		}
+	return bad;
+}
+
 const struct attempt net_attempts[] = {
-	{ "E31", e31 }, { "E42", e42 }, { "E43-udp", e43_udp },
-	{ "E44", e44 }, { "E45", e45 }, { NULL, NULL },
+	{ "E31", e31 }, { "E42", e42 }, { "E43-udp", e43_udp }, { "E44", e44 },
+	{ "E45", e45 }, { "X10", x10 }, { NULL, NULL },
 };

@@ -194,4 +194,14 @@ def X07_a_crash_starts_nothing_outside():
         tries_in(r, "box", "X07")
 
 
+@case
+def X10_room_for_compiled_filters():
+    """The machine has one part of memory for compiled filters, charged to nobody; without room in it there is no new
+    sandbox."""
+    product().tries("X10")
+    with Runner() as r:
+        r.create("box")
+        tries_in(r, "box", "X10")
+
+
 main()

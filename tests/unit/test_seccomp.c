@@ -188,6 +188,21 @@ static void personalities(void **state)
 	assert_int_equal(call(SYS_personality, 1, 0, 0), REFUSED(EPERM));
 }
 
+static void sockets_run_no_programs(void **state)
+{
+	(void)state;
+	for (uint64_t option = 0; option < 100; option++) {
+		bool program = option == SO_ATTACH_FILTER || option == SO_ATTACH_BPF ||
+			       option == SO_ATTACH_REUSEPORT_CBPF ||
+			       option == SO_ATTACH_REUSEPORT_EBPF;
+		uint64_t high = option << 32;
+
+		assert_int_equal(call(SYS_setsockopt, 0, SOL_SOCKET | high, option | high),
+				 program ? REFUSED(EPERM) : SECCOMP_RET_ALLOW);
+		assert_int_equal(call(SYS_setsockopt, 0, 6, option), SECCOMP_RET_ALLOW);
+	}
+}
+
 /* Only 1 keeps the kernel from starting the host's core dump program. */
 static void the_limit_of_core_dumps_stays(void **state)
 {
@@ -216,6 +231,7 @@ int main(void)
 		cmocka_unit_test(ioctl_commands_are_32_bits),
 		cmocka_unit_test(personalities),
 		cmocka_unit_test(the_limit_of_core_dumps_stays),
+		cmocka_unit_test(sockets_run_no_programs),
 	};
 
 	return cmocka_run_group_tests(tests, build, NULL);
