@@ -5,6 +5,14 @@
 
 /* --- pause and resume --- */
 
+/* The runtime may know before us that it has ended: that is the sandbox's state, not a failure. */
+static enum error refused_as(int error, enum error state, enum error otherwise)
+{
+	if (error == -EBUSY || error == -ECONNREFUSED)
+		return state;
+	return error == 0 ? E_OK : manager_error(error, otherwise);
+}
+
 static void on_paused(struct driver_call *c, int error, const char *why)
 {
 	struct sandbox *sb = CONTAINER_OF(c, struct sandbox, call);
@@ -18,8 +26,7 @@ static void on_paused(struct driver_call *c, int error, const char *why)
 		manager_record(sb);
 		manager_schedule(sb);
 	}
-	manager_answer(&sb->waiters, sb, error == 0 ? E_OK : manager_error(error, E_PAUSE_FAILED),
-		       why);
+	manager_answer(&sb->waiters, sb, refused_as(error, E_NOT_RUNNING, E_PAUSE_FAILED), why);
 	manager_idle(sb);
 }
 
@@ -57,8 +64,7 @@ static void on_resumed(struct driver_call *c, int error, const char *why)
 		manager_record(sb);
 		manager_schedule(sb);
 	}
-	manager_answer(&sb->waiters, sb, error == 0 ? E_OK : manager_error(error, E_RESUME_FAILED),
-		       why);
+	manager_answer(&sb->waiters, sb, refused_as(error, E_NOT_PAUSED, E_RESUME_FAILED), why);
 	manager_idle(sb);
 }
 

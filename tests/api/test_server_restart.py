@@ -138,6 +138,28 @@ def the_death_of_the_runner_is_healed():
         assert leftovers(server.state) == []
 
 
+def is_zombie(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return f.read().rpartition(")")[2].split()[0] == "Z"
+
+
+@case
+def pausing_one_that_has_just_died_is_a_conflict():
+    with Server() as server, concurrent.futures.ThreadPoolExecutor() as pool:
+        sandbox = server.make()
+        pid, runner = sandbox_pid(server.state, sandbox), server.runner_pid()
+        os.kill(runner, signal.SIGSTOP)
+        try:
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: is_zombie(pid), "it to die")
+            answer = pool.submit(server.call, "POST", f"/v1/sandboxes/{sandbox}/pause")
+            until(lambda: server.state_of(sandbox) == "Pausing", "the runner to be asked")
+        finally:
+            os.kill(runner, signal.SIGCONT)
+        is_error(answer.result(), 409, "SANDBOX::NOT_RUNNING")
+        until(lambda: server.state_of(sandbox) == "Failed", "its end to be known")
+
+
 @case
 def a_sandbox_that_nobody_recorded_goes():
     state = new_state()
