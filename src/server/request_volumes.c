@@ -41,11 +41,21 @@ static bool read_common(const json_t *item, struct volume_request *v, struct ref
 	return true;
 }
 
-/* dir, or dir/sub, from the arena. */
-static const char *with_sub(struct creation *c, const char *dir, const char *sub)
+/* dir, or dir/sub, from the arena; it must fit the message to the runner. */
+static bool with_sub(const struct volume_request *v, struct creation *c, const char *dir,
+		     const char **ret, struct refusal *rf)
 {
-	return sub != NULL ? arena_printf(&c->arena, "%s/%s", dir, sub)
-			   : arena_strdup(&c->arena, dir);
+	const char *path = v->sub_path != NULL ? arena_printf(&c->arena, "%s/%s", dir, v->sub_path)
+					       : arena_strdup(&c->arena, dir);
+
+	if (path == NULL)
+		return refuse(rf, E_INTERNAL, "out of memory");
+	if (strlen(path) >= MSG_PATH_SIZE)
+		return refuse(rf, v->sub_path != NULL ? E_VOLUME_SUB_PATH : E_VOLUME_HOST_PATH,
+			      "volume '%s': a path of more than %d bytes", v->name,
+			      MSG_PATH_SIZE - 1);
+	*ret = path;
+	return true;
 }
 
 static bool read_host(const struct config *config, const struct volume_request *v,
@@ -65,9 +75,8 @@ static bool read_host(const struct config *config, const struct volume_request *
 	if (!hostpath_allowed(path, config->allowed_host_paths.items, config->allowed_host_paths.n))
 		return refuse(rf, E_VOLUME_NOT_ALLOWED,
 			      "host path '%.100s' is not at or below an allowed path", path);
-	path = with_sub(c, path, v->sub_path);
-	if (path == NULL)
-		return refuse(rf, E_INTERNAL, "out of memory");
+	if (!with_sub(v, c, path, &path, rf))
+		return false;
 	/* The runner opens it without following links; what we may not see ourselves it judges. */
 	if (lstat(path, &st) < 0 ? errno == ENOENT : !S_ISDIR(st.st_mode))
 		return refuse(rf, E_VOLUME_HOST_MISSING, "'%.100s' is not a directory", path);
@@ -113,9 +122,8 @@ static bool read_pvc(const struct config *config, const struct volume_request *v
 	if (claim.name == NULL)
 		return refuse(rf, E_INTERNAL, "out of memory");
 	ret->named = true;
-	ret->from = with_sub(c, claim.name, v->sub_path);
 	c->claims[c->n_claims++] = claim;
-	return ret->from != NULL || refuse(rf, E_INTERNAL, "out of memory");
+	return with_sub(v, c, claim.name, &ret->from, rf);
 }
 
 static bool read_volume(const struct config *config, const json_t *item, unsigned index,
