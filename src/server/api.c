@@ -139,7 +139,7 @@ void api_set_request_id(struct http_req *r)
 
 void api_refuse(struct http_req *r, int status, const char *why)
 {
-	if (r->head->target.p == NULL) /* never got as far as api_handle() */
+	if (own_call(r) == NULL) /* else it has one */
 		api_set_request_id(r);
 	write_error(r, error_of_status(status), "", why);
 }

@@ -138,6 +138,11 @@ def gateway_paths_that_lead_nowhere():
     is_error(server.call("GET", GATE + "/99999/"), 400, "SANDBOX::INVALID_PORT")
     is_error(server.call("GET", GATE + "/http/"), 404, "NOT_FOUND")
     is_error(server.call("GET", GATE + "/9/"), 502, "GATEWAY::UPSTREAM_UNREACHABLE")
+    with server.connect() as s:
+        s.sendall(f"POST {GATE}/9/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                  "no chunk\r\n".encode())
+        a = Reader(s).reply()
+        assert a.status == 400 and len(a.get_all("X-Request-ID")) == 1, a.fields
 
 
 @case
