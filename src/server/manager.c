@@ -199,6 +199,17 @@ static void record_end(struct sandbox *sb)
 	record(sb, on_end_recorded, f);
 }
 
+/* What went with the last of them goes first. */
+static void check_all_ended(struct manager *m)
+{
+	void (*all_ended)(struct manager * m) = m->all_ended;
+
+	if (all_ended == NULL || m->n_live > 0 || m->sweeping)
+		return;
+	m->all_ended = NULL;
+	all_ended(m);
+}
+
 void manager_ended(struct sandbox *sb)
 {
 	struct manager *m = sb->manager;
@@ -219,12 +230,7 @@ void manager_ended(struct sandbox *sb)
 	remember_ended(sb);
 	manager_answer(&sb->waiters, sb, E_SANDBOX_NOT_FOUND, "the sandbox has ended");
 	sandbox_drop(sb);
-	if (m->n_live == 0 && m->all_ended != NULL) {
-		void (*all_ended)(struct manager * m) = m->all_ended;
-
-		m->all_ended = NULL;
-		all_ended(m);
-	}
+	check_all_ended(m);
 }
 
 static void on_removed(struct driver_call *c, int error, const char *why)
@@ -317,13 +323,10 @@ void manager_delete(struct sandbox *sb, struct waiter *w)
 void manager_end_all(struct manager *m, enum sandbox_cause cause,
 		     void (*all_ended)(struct manager *m))
 {
-	if (m->n_live == 0) {
-		all_ended(m);
-		return;
-	}
 	m->all_ended = all_ended;
 	list_for_each_safe (it, &m->all)
 		manager_end(LIST_ENTRY(it, struct sandbox, link), cause, NULL);
+	check_all_ended(m);
 }
 
 /* --- execd --- */
@@ -360,6 +363,7 @@ static void on_swept(struct driver_call *c, int error, const char *why)
 		log_warn("the runtime could not sweep", { "error", why });
 	else if (m->sweep_again)
 		sweep(&m->volumes);
+	check_all_ended(m);
 }
 
 static void sweep(struct volumes *v)

@@ -138,6 +138,19 @@ def the_death_of_the_runner_is_healed():
         assert leftovers(server.state) == []
 
 
+@case
+def a_server_that_takes_its_sandboxes_along_takes_their_volumes_too():
+    state = new_state()
+    claim = {"claimName": "c", "storage": "16Mi", "deleteOnSandboxTermination": True}
+    with Server(state=state) as server:
+        sandbox = server.make(volumes=[{"name": "v", "mountPath": "/v", "pvc": claim}])
+        server.run(sandbox, "echo secret > /v/file")
+        assert os.listdir(os.path.join(state, "volumes")) == ["c"]
+    left = {name: os.listdir(os.path.join(state, name)) for name in ("volumes", "volume-disks", "trash")}
+    assert not any(left.values()), left
+    shutil.rmtree(state)
+
+
 def is_zombie(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as f:
         return f.read().rpartition(")")[2].split()[0] == "Z"
