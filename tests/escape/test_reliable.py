@@ -35,25 +35,35 @@ def R04_timeout_with_a_background_child():
         assert p.run(box, "pgrep -f '[s]leep 1234' | wc -l")[1] == "0", command
 
 
-@case
-def R08_burst_of_creates():
-    p = product()
-    answers, gate = [None] * 100, threading.Barrier(100)
+def burst(p, n):
+    """So many creates at once: all succeed, and all of it goes again."""
+    answers, gate = [None] * n, threading.Barrier(n)
 
     def one(i):
         gate.wait(60)
         answers[i] = p.server.create()
 
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(answers))]
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
     for t in threads:
         t.start()
     for t in threads:
         t.join(120)
     assert all(a is not None and a.status == 202 for a in answers), [a and a.status for a in answers]
     ids = [a.json["id"] for a in answers]
-    assert len(set(ids)) == len(ids)
+    assert len(set(ids)) == n
     assert {p.server.state_of(i) for i in ids} == {"Running"}
     assert all(p.server.delete(i).status == 204 for i in ids)
+
+
+@case
+def R08_burst_of_creates():
+    p = product()
+    burst(p, 100)
+    # a sandbox with its workload takes less than two megabytes; the machine has other work, too
+    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 4 << 30:
+        burst(p, 1000)
+    else:
+        print("  1,000 at once are for machines with 4 GiB to spare")
 
 
 main()
