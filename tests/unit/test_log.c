@@ -153,6 +153,9 @@ static void levels(void **state)
 	assert_true(span_ends(span_of(line, line_len), " error prog: seen\n"));
 	assert_true(log_parse_level("Error", &level));
 	assert_int_equal(level, LOG_ERROR);
+	assert_true(log_parse_level("WARNING", &level));
+	assert_int_equal(level, LOG_WARN);
+	assert_true(log_parse_level("error", &level));
 	assert_false(log_parse_level("loud", &level));
 	assert_false(log_parse_level("", &level));
 	assert_int_equal(level, LOG_ERROR);
