@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 
 #include "base/util.h"
@@ -145,6 +147,39 @@ static void judge_personality(struct code *c)
 	ret(c, RET_ERRNO(EPERM));
 }
 
+/* Huge pages that the host has set aside for somebody are in no limit of memory. Where there are
+ * none the kernel says the same. */
+static void judge_huge(struct code *c, unsigned arg, uint32_t bit)
+{
+	load(c, ARG_LOW(arg));
+	ret_if_any_bit(c, bit, RET_ERRNO(ENOMEM));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
+static void judge_mmap(struct code *c)
+{
+	judge_huge(c, 3, MAP_HUGETLB);
+}
+
+static void judge_memfd_create(struct code *c)
+{
+	judge_huge(c, 1, MFD_HUGETLB);
+}
+
+static void judge_shmget(struct code *c)
+{
+	judge_huge(c, 2, SHM_HUGETLB);
+}
+
+/* Who keeps a core to himself keeps what shares it with him idle, and pays for his own part only. A
+ * kernel that cannot do that says EINVAL. */
+static void judge_prctl(struct code *c)
+{
+	load(c, ARG_LOW(0));
+	ret_if_equal(c, 62 /* PR_SCHED_CORE */, RET_ERRNO(EINVAL));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
 /* Programs that sockets run over their packets are compiled into a part of memory of which the
  * machine has one, of half a gigabyte or so (net.core.bpf_jit_limit), charged to nobody. When it is
  * full, many kernels take no system call filter either, and so there would be no new sandbox. */
@@ -196,6 +231,10 @@ static const struct {
 	{ __NR_socket, judge_socket },
 	{ __NR_ioctl, judge_ioctl },
 	{ __NR_personality, judge_personality },
+	{ __NR_mmap, judge_mmap },
+	{ __NR_memfd_create, judge_memfd_create },
+	{ __NR_shmget, judge_shmget },
+	{ __NR_prctl, judge_prctl },
 	{ __NR_setrlimit, judge_setrlimit },
 	{ __NR_setsockopt, judge_setsockopt },
 	{ __NR_prlimit64, judge_prlimit64 },

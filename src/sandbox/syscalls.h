@@ -1,10 +1,9 @@
 /* Which system calls are allowed, and which are refused with words (EPERM). A name that one of our
- * architectures lacks is left out there. Calls with a word to say about their arguments (clone,
- * unshare, socket, ioctl, personality, limits, setsockopt) are in seccomp.c. clone3 is on no list:
- * its flags are in memory, where a filter cannot see them, and ENOSYS makes every libc use clone.
- * Neither is io_setup with its kin: of its contexts there is a number for the whole machine
- * (fs.aio-max-nr), which one sandbox could take alone; who uses them does without where they are
- * missing. */
+ * architectures lacks is left out there. Calls with a word to say about their arguments are in
+ * seccomp.c. clone3 is on no list: its flags are in memory, where a filter cannot see them, and
+ * ENOSYS makes every libc use clone. Neither is io_setup with its kin: of its contexts there is a
+ * number for the whole machine (fs.aio-max-nr), which one sandbox could take alone; who uses them
+ * does without where they are missing. */
 #ifndef OSB_SANDBOX_SYSCALLS_H
 #define OSB_SANDBOX_SYSCALLS_H
 
@@ -68,13 +67,13 @@ static const uint32_t syscalls_allowed[] = {
 	__NR_landlock_create_ruleset, __NR_landlock_restrict_self, __NR_lgetxattr, __NR_linkat,
 	__NR_listen, __NR_listxattr, __NR_listxattrat, __NR_llistxattr, __NR_lremovexattr,
 	__NR_lseek, __NR_lsetxattr, __NR_madvise, __NR_map_shadow_stack, __NR_mbind,
-	__NR_membarrier, __NR_memfd_create, __NR_mincore, __NR_mkdirat,
-	__NR_mknodat, __NR_mlock, __NR_mlock2, __NR_mlockall, __NR_mmap, __NR_mprotect,
+	__NR_membarrier, __NR_mincore, __NR_mkdirat,
+	__NR_mknodat, __NR_mlock, __NR_mlock2, __NR_mlockall, __NR_mprotect,
 	__NR_mq_getsetattr, __NR_mq_notify, __NR_mq_open, __NR_mq_timedreceive, __NR_mq_timedsend,
 	__NR_mq_unlink, __NR_mremap, __NR_mseal, __NR_msgctl, __NR_msgget, __NR_msgrcv,
 	__NR_msgsnd, __NR_msync, __NR_munlock, __NR_munlockall, __NR_munmap, __NR_nanosleep,
 	__NR_openat, __NR_openat2, __NR_pidfd_open, __NR_pidfd_send_signal, __NR_pipe2,
-	__NR_pkey_alloc, __NR_pkey_free, __NR_pkey_mprotect, __NR_ppoll, __NR_prctl, __NR_pread64,
+	__NR_pkey_alloc, __NR_pkey_free, __NR_pkey_mprotect, __NR_ppoll, __NR_pread64,
 	__NR_preadv, __NR_preadv2, __NR_process_madvise, __NR_process_mrelease,
 	__NR_process_vm_readv, __NR_process_vm_writev, __NR_pselect6, __NR_ptrace, __NR_pwrite64,
 	__NR_pwritev, __NR_pwritev2, __NR_read, __NR_readahead, __NR_readlinkat, __NR_readv,
@@ -91,7 +90,7 @@ static const uint32_t syscalls_allowed[] = {
 	__NR_set_tid_address, __NR_setfsgid, __NR_setfsuid, __NR_setgid, __NR_setgroups,
 	__NR_setitimer, __NR_setpgid, __NR_setpriority, __NR_setregid, __NR_setresgid,
 	__NR_setresuid, __NR_setreuid, __NR_setsid, __NR_setuid,
-	__NR_setxattr, __NR_setxattrat, __NR_shmat, __NR_shmctl, __NR_shmdt, __NR_shmget,
+	__NR_setxattr, __NR_setxattrat, __NR_shmat, __NR_shmctl, __NR_shmdt,
 	__NR_shutdown, __NR_sigaltstack, __NR_signalfd4, __NR_socketpair, __NR_splice,
 	__NR_statfs, __NR_statx, __NR_symlinkat, __NR_sync, __NR_sync_file_range, __NR_syncfs,
 	__NR_sysinfo, __NR_tee, __NR_tgkill, __NR_timer_create, __NR_timer_delete,

@@ -42,7 +42,7 @@ struct call_row {
 
 struct question {
 	long nr;
-	unsigned long args[3];
+	unsigned long args[4];
 	int expect; /* errno, or LET_THROUGH */
 	const char *name;
 };
@@ -52,14 +52,20 @@ static int answers[4096];
 static size_t n_questions;
 static volatile int listener = -1;
 
-static void ask(long nr, const char *name, unsigned long a0, unsigned long a1, unsigned long a2,
-		int expect)
+static void ask_all(long nr, const char *name, unsigned long a0, unsigned long a1, unsigned long a2,
+		    unsigned long a3, int expect)
 {
 	if (n_questions == sizeof(questions) / sizeof(questions[0]))
 		abort();
 	questions[n_questions++] = (struct question){
-		.nr = nr, .args = { a0, a1, a2 }, .expect = expect, .name = name
+		.nr = nr, .args = { a0, a1, a2, a3 }, .expect = expect, .name = name
 	};
+}
+
+static void ask(long nr, const char *name, unsigned long a0, unsigned long a1, unsigned long a2,
+		int expect)
+{
+	ask_all(nr, name, a0, a1, a2, 0, expect);
 }
 
 /* --- what is asked --- */
@@ -143,6 +149,17 @@ static void ask_the_rest(void)
 		ask(__NR_ioctl, "ioctl TIOCLINUX", 0, TIOCLINUX | high << 33, 0, EPERM);
 		ask(__NR_ioctl, "ioctl TCGETS", 0, TCGETS | high << 32, 0, LET_THROUGH);
 	}
+	for (unsigned bit = 0; bit < 32; bit++) {
+		unsigned long flags = 1ul << bit;
+
+		ask_all(__NR_mmap, "mmap", 0, 4096, 0, flags, bit == 18 ? ENOMEM : LET_THROUGH);
+		ask(__NR_memfd_create, "memfd_create", 0, flags, 0,
+		    bit == 2 ? ENOMEM : LET_THROUGH);
+		ask(__NR_shmget, "shmget", 0, 4096, flags, bit == 11 ? ENOMEM : LET_THROUGH);
+	}
+	for (unsigned long option = 0; option < 100; option++)
+		ask(__NR_prctl, "prctl", option | (option & 3) << 32, 0, 0,
+		    option == 62 ? EINVAL : LET_THROUGH);
 	for (unsigned long high = 0; high < 3; high++)
 		for (unsigned long option = 0; option < 100; option++) {
 			bool program = option == 26 || (option >= 50 && option <= 52);
@@ -186,8 +203,10 @@ static void *subject(void *arg)
 	for (size_t i = 0; i < n_questions; i++) {
 		const struct question *q = &questions[i];
 
-		answers[i] = syscall(q->nr, q->args[0], q->args[1], q->args[2], 0, 0, 0) < 0 ? errno
-											     : 0;
+		answers[i] = syscall(q->nr, q->args[0], q->args[1], q->args[2], q->args[3], 0, 0) <
+					     0
+				     ? errno
+				     : 0;
 	}
 	syscall(SYS_getpid, THE_END);
 	for (;;)

@@ -173,6 +173,20 @@ static int one_sysv(long i)
 	return shmdt(p);
 }
 
+/* Those that the host has set aside. */
+static int one_huge(long i)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
+	int fd = (int)syscall(SYS_memfd_create, "huge", 4 /* MFD_HUGETLB */);
+
+	(void)i;
+	if (fd >= 0)
+		return 0;
+	if (shmget(IPC_PRIVATE, 2 * CHUNK, IPC_CREAT | SHM_HUGETLB | 0600) >= 0)
+		return 0;
+	return mmap(NULL, 2 * CHUNK, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED ? -1 : 0;
+}
+
 /* 16 of 64 KiB each */
 static int one_pipes(long i)
 {
@@ -338,6 +352,7 @@ static const struct {
 	{ "memfd", one_memfd, 4096 },
 	{ "sysv", one_sysv, 4096 },
 	{ "pipes", one_pipes, 4096 },
+	{ "huge", one_huge, 1 },
 	{ "tcp", one_tcp, 200 },
 	{ "udp", one_udp, 200 },
 	{ "sockets", one_sockets, 4096 },

@@ -230,4 +230,17 @@ def X09_memory_in_sockets():
                 hoard.let_go()
 
 
+@case
+def X11_huge_pages_of_the_host():
+    """Pages that the host has set aside are in no limit of memory, so they are not for sandboxes: a file in memory can
+    be made of them, were they allowed, also where there are none."""
+    if not os.path.exists("/sys/kernel/mm/hugepages"):
+        raise Lacks("huge pages")
+    with Runner() as r:
+        r.create("box")
+        for uid in USERS:
+            code, out = probe_in(r, "box", "hoard", "huge", "1", uid=uid)
+            assert (code, out) == (1, "got 0 huge: Cannot allocate memory\n"), out
+
+
 main()

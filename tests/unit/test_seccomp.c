@@ -188,6 +188,24 @@ static void personalities(void **state)
 	assert_int_equal(call(SYS_personality, 1, 0, 0), REFUSED(EPERM));
 }
 
+static void huge_pages_and_cores_are_not_taken(void **state)
+{
+	struct seccomp_data map = { .nr = SYS_mmap, .arch = OWN };
+
+	(void)state;
+	for (unsigned bit = 0; bit < 64; bit++) {
+		map.args[3] = 1ULL << bit;
+		assert_int_equal(judge(&map), bit == 18 ? REFUSED(ENOMEM) : SECCOMP_RET_ALLOW);
+		assert_int_equal(call(SYS_memfd_create, 0, 1ULL << bit, 0),
+				 bit == 2 ? REFUSED(ENOMEM) : SECCOMP_RET_ALLOW);
+		assert_int_equal(call(SYS_shmget, 0, 0, 1ULL << bit),
+				 bit == 11 ? REFUSED(ENOMEM) : SECCOMP_RET_ALLOW);
+	}
+	for (uint64_t option = 0; option < 100; option++)
+		assert_int_equal(call(SYS_prctl, option | option << 32, 0, 0),
+				 option == 62 ? REFUSED(EINVAL) : SECCOMP_RET_ALLOW);
+}
+
 static void sockets_run_no_programs(void **state)
 {
 	(void)state;
@@ -232,6 +250,7 @@ int main(void)
 		cmocka_unit_test(personalities),
 		cmocka_unit_test(the_limit_of_core_dumps_stays),
 		cmocka_unit_test(sockets_run_no_programs),
+		cmocka_unit_test(huge_pages_and_cores_are_not_taken),
 	};
 
 	return cmocka_run_group_tests(tests, build, NULL);
