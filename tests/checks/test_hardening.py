@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/check-hardening finds what it looks for: a program with everything passes, one that lacks a thing does not."""
+"""scripts/check-hardening finds what it looks for: a program with everything passes, one that lacks a thing fails."""
 
 import json
 import os
@@ -14,9 +14,9 @@ PROGRAM = """
 #include <stdio.h>
 int main(int argc, char **argv)
 {
-	char text[64];
-	snprintf(text, (size_t)argc * 8, "%s", argv[0]);
-	return puts(text) < 0;
+    char text[64];
+    snprintf(text, (size_t)argc * 8, "%s", argv[0]);
+    return puts(text) < 0;
 }
 """
 GOOD = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fPIE", "-pie", "-fstack-protector-strong",
