@@ -86,27 +86,48 @@ void manager_resume(struct sandbox *sb, struct waiter *w)
 
 /* --- the record alone --- */
 
-/* A change that is answered once it is on disk. */
+/* A change that is answered once it is on disk, and taken back if it cannot be put there. */
 struct change {
 	struct sandbox *sb;
 	struct list waiters;
+	int64_t expires_us, former_us; /* 0: it is none of the time */
+	json_t *metadata, *former;     /* NULL: it is none of the metadata */
 };
+
+/* Unless somebody has changed it again meanwhile. */
+static void take_back(struct change *ch)
+{
+	struct sandbox *sb = ch->sb;
+
+	if (sandbox_ended(sb) || sb->forgotten)
+		return;
+	if (ch->expires_us != 0 && sb->rec.expires_us == ch->expires_us) {
+		sb->rec.expires_us = ch->former_us;
+		manager_schedule(sb);
+	}
+	if (ch->metadata != NULL && sb->metadata == ch->metadata)
+		(void)sandbox_set_metadata(sb, ch->former, NULL);
+}
 
 static void on_changed(void *ctx, int result, const char *why)
 {
 	struct change *ch = ctx;
 	struct sandbox *sb = ch->sb;
 
-	if (result < 0)
+	if (result < 0) {
 		log_error("the store refused a change", { "id", sb->rec.id }, { "error", why });
+		take_back(ch);
+	}
 	manager_answer(&ch->waiters, sb, result < 0 ? E_STORE_FAILED : E_OK, why);
+	json_decref(ch->metadata);
+	json_decref(ch->former);
 	free(ch);
 	sandbox_drop(sb);
 }
 
 static struct change *change_new(struct sandbox *sb, struct waiter *w)
 {
-	struct change *ch = malloc(sizeof(*ch));
+	struct change *ch = calloc(1, sizeof(*ch));
 
 	if (ch == NULL) {
 		w->done(w, sb, E_INTERNAL, "out of memory");
@@ -126,7 +147,8 @@ void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
 
 	if (ch == NULL)
 		return;
-	sb->rec.expires_us = expires_us;
+	ch->former_us = sb->rec.expires_us;
+	ch->expires_us = sb->rec.expires_us = expires_us;
 	manager_schedule(sb);
 	records_set_expiry(sb->manager->store, sb->rec.id, expires_us, on_changed, ch);
 	(void)clock_rfc3339(expires_us, line);
@@ -135,17 +157,23 @@ void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
 
 void manager_metadata(struct sandbox *sb, json_t *metadata, struct waiter *w)
 {
+	struct change *ch = change_new(sb, w);
 	struct err e = ERR_INIT;
-	int r = sandbox_set_metadata(sb, metadata, &e);
-	struct change *ch;
+	int r;
 
-	if (r < 0) {
-		w->done(w, sb, r == -EMSGSIZE ? E_INVALID_METADATA : E_INTERNAL, e.msg);
-		return;
-	}
-	ch = change_new(sb, w);
 	if (ch == NULL)
 		return;
+	ch->former = json_incref(sb->metadata);
+	r = sandbox_set_metadata(sb, metadata, &e);
+	if (r < 0) {
+		list_remove(&w->link);
+		w->done(w, sb, r == -EMSGSIZE ? E_INVALID_METADATA : E_INTERNAL, e.msg);
+		json_decref(ch->former);
+		free(ch);
+		sandbox_drop(sb);
+		return;
+	}
+	ch->metadata = json_incref(metadata);
 	records_set_metadata(sb->manager->store, sb->rec.id, sb->rec.metadata, on_changed, ch);
 	manager_event(sb, "metadata", "changed by request");
 }

@@ -385,6 +385,34 @@ def R15_a_full_disk_gives_clean_errors_at_every_step():
 
 
 @case
+def R15_what_a_full_disk_refuses_has_not_happened():
+    s = fresh()
+    sandbox = s.make(metadata={"a": "1"})
+    before = s.info(sandbox).json
+    ballast, seen = STAGE.fill_disk(), []
+    try:
+        for n in range(20):  # a log with room in it may take a few
+            for method, path, body in (("PATCH", "metadata", {"a": str(n + 2), "b": "v" * 60}),
+                                       ("POST", "renew-expiration", {"expiresAt": soon(5000 + n)})):
+                a = s.call(method, f"/v1/sandboxes/{sandbox}/{path}", body)
+                now = s.info(sandbox).json
+                if a.status == 200:
+                    before = now
+                else:
+                    is_error(a, 500, "SANDBOX::STORE_FAILED")
+                    assert now == before, (method, before, now)
+                seen.append(a.status)
+    finally:
+        os.unlink(ballast)
+    assert seen[-2:] == [500, 500], seen
+    STAGE.stop()
+    s = server()
+    assert s.info(sandbox).json == before, (before, s.info(sandbox).json)
+    assert s.delete(sandbox).status == 204
+    nothing_left()
+
+
+@case
 def R15_a_server_killed_on_a_full_disk_comes_back():
     s = fresh()
     sandbox, other = s.make(), s.make()
