@@ -120,21 +120,21 @@ static bool target_ok(const char *target)
 
 static int check_limits(const struct msg_limits *l, struct err *e)
 {
-	const uint64_t most = 1ULL << 50; /* so that sums and products cannot wrap */
+	const uint64_t most = MSG_MAX_BYTES;
 
-	if (l->memory_bytes != 0 && (l->memory_bytes < MIB(4) || l->memory_bytes > most))
+	if (l->memory_bytes != 0 && (l->memory_bytes < MSG_MIN_MEMORY || l->memory_bytes > most))
 		return err_set(e, EINVAL, "memory limit out of range (at least 4 MiB)");
 	if (l->swap_bytes > most || (l->swap_bytes != 0 && l->memory_bytes == 0))
 		return err_set(e, EINVAL, "swap limit needs a memory limit");
-	if (l->disk_bytes != 0 && (l->disk_bytes < MIB(1) || l->disk_bytes > most))
+	if (l->disk_bytes != 0 && (l->disk_bytes < MSG_MIN_DISK || l->disk_bytes > most))
 		return err_set(e, EINVAL, "disk limit out of range (at least 1 MiB)");
 	if (l->io_read_bps > most || l->io_write_bps > most)
 		return err_set(e, EINVAL, "io limit out of range");
-	if (l->cpu_milli != 0 && (l->cpu_milli < 10 || l->cpu_milli > 10000000))
+	if (l->cpu_milli != 0 && (l->cpu_milli < MSG_MIN_CPU || l->cpu_milli > MSG_MAX_CPU))
 		return err_set(e, EINVAL, "cpu limit out of range (at least 10 millicores)");
-	if (l->pids != 0 && (l->pids < 4 || l->pids > (1u << 22)))
+	if (l->pids != 0 && (l->pids < MSG_MIN_PIDS || l->pids > MSG_MAX_PIDS))
 		return err_set(e, EINVAL, "process limit out of range (at least 4)");
-	if (l->nofile != 0 && (l->nofile < 16 || l->nofile > (1u << 30)))
+	if (l->nofile != 0 && (l->nofile < MSG_MIN_NOFILE || l->nofile > MSG_MAX_NOFILE))
 		return err_set(e, EINVAL, "open files limit out of range (at least 16)");
 	if (l->reserved != 0)
 		return err_set(e, EINVAL, "unknown limit");
@@ -170,7 +170,7 @@ static int check_volume(const struct msg_volume *v, struct err *e)
 		from_ok = path_ok(v->from) && v->size_bytes == 0;
 		break;
 	}
-	if (v->size_bytes != 0 && (v->size_bytes < MIB(16) || v->size_bytes > 1ULL << 50))
+	if (v->size_bytes != 0 && (v->size_bytes < MSG_MIN_VOLUME || v->size_bytes > MSG_MAX_BYTES))
 		return err_set(e, EINVAL, "size of a volume out of range (at least 16 MiB)");
 	if (!from_ok || v->read_only > 1 || v->size_exact > 1 || v->reserved != 0)
 		return err_set(e, EINVAL, "volume source is not acceptable");

@@ -42,8 +42,20 @@
 #define MSG_MAX_FDS     3
 #define MSG_SPEC_MAX    (1u << 20) /* bytes in the spec memfd */
 
-#define MSG_LISTEN_FD   3 /* execd's descriptors */
-#define MSG_SPEC_FD     4
+/* What a limit may be if it is not 0 (none). Bytes end where sums and products could wrap. */
+#define MSG_MIN_MEMORY MIB(4)
+#define MSG_MIN_DISK   MIB(1)
+#define MSG_MIN_VOLUME MIB(16) /* room for a journal */
+#define MSG_MAX_BYTES  (UINT64_C(1) << 50)
+#define MSG_MIN_CPU    10 /* thousandths */
+#define MSG_MAX_CPU    10000000
+#define MSG_MIN_PIDS   4
+#define MSG_MAX_PIDS   (1u << 22)
+#define MSG_MIN_NOFILE 16
+#define MSG_MAX_NOFILE (1u << 30)
+
+#define MSG_LISTEN_FD  3 /* execd's descriptors */
+#define MSG_SPEC_FD    4
 
 enum msg_type {
 	MSG_HELLO = 1,

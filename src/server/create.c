@@ -245,6 +245,9 @@ static void on_made(struct driver_call *call, int error, const char *why)
 		else if ((error == -ENOENT || error == -ENOTDIR || error == -ELOOP) &&
 			 c->spec.n_volumes > 0)
 			code = E_VOLUME_HOST_MISSING; /* what we could not see ourselves */
+		else if (error == -EROFS && c->spec.n_volumes > 0)
+			/* the image has no such directory to mount on */
+			code = E_VOLUME_MOUNT_PATH;
 		failed(c, code, why, false);
 		return;
 	}

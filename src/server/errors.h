@@ -35,7 +35,8 @@
 	X(INVALID_PARAMETER, 400, "SANDBOX::INVALID_PARAMETER", "a value cannot be accepted")   \
 	X(INVALID_LIMIT, 400, "SANDBOX::INVALID_RESOURCE_LIMIT",                                \
 	  "a resource limit that is unknown, unreadable or cannot be held here")                \
-	X(INVALID_METADATA, 400, "SANDBOX::INVALID_METADATA_LABEL", "not a valid label")        \
+	X(INVALID_METADATA, 400, "SANDBOX::INVALID_METADATA_LABEL",                             \
+	  "not a valid label, or more than 64 KiB of them")                                     \
 	X(INVALID_METADATA_FILTER, 400, "INVALID_METADATA_FORMAT", "the filter is not k=v&k=v") \
 	X(INVALID_EXPIRATION, 400, "SANDBOX::INVALID_EXPIRATION", "not in the future")          \
 	X(NO_EXPIRATION, 409, "SANDBOX::INVALID_EXPIRATION", "the sandbox never expires")       \

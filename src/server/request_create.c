@@ -6,6 +6,7 @@
 
 #include "policy/label.h"
 #include "policy/quantity.h"
+#include "sandbox/msg.h"
 #include "server/images.h"
 
 #define MIN_TIMEOUT_S 60
@@ -129,20 +130,46 @@ static const struct {
 	enum { LIMIT_BYTES, LIMIT_CPU, LIMIT_COUNT } kind;
 	size_t offset;
 	unsigned feature;
+	uint64_t min, max;
 } limits[] = {
-	{ "cpu", LIMIT_CPU, offsetof(struct driver_limits, cpu_milli), DRIVER_CAN_CPU },
-	{ "memory", LIMIT_BYTES, offsetof(struct driver_limits, memory_bytes), DRIVER_CAN_MEMORY },
-	{ "disk", LIMIT_BYTES, offsetof(struct driver_limits, disk_bytes), DRIVER_CAN_DISK },
-	{ "storage", LIMIT_BYTES, offsetof(struct driver_limits, disk_bytes), DRIVER_CAN_DISK },
-	{ "ephemeral-storage", LIMIT_BYTES, offsetof(struct driver_limits, disk_bytes),
-	  DRIVER_CAN_DISK },
-	{ "pids", LIMIT_COUNT, offsetof(struct driver_limits, pids), DRIVER_CAN_PIDS },
-	{ "nofile", LIMIT_COUNT, offsetof(struct driver_limits, nofile), 0 },
-	{ "io.read", LIMIT_BYTES, offsetof(struct driver_limits, io_read_bps), DRIVER_CAN_IO },
-	{ "io.write", LIMIT_BYTES, offsetof(struct driver_limits, io_write_bps), DRIVER_CAN_IO },
+#define FIELD(member) offsetof(struct driver_limits, member)
+	{ "cpu", LIMIT_CPU, FIELD(cpu_milli), DRIVER_CAN_CPU, MSG_MIN_CPU, MSG_MAX_CPU },
+	{ "memory", LIMIT_BYTES, FIELD(memory_bytes), DRIVER_CAN_MEMORY, MSG_MIN_MEMORY,
+	  MSG_MAX_BYTES },
+	{ "disk", LIMIT_BYTES, FIELD(disk_bytes), DRIVER_CAN_DISK, MSG_MIN_DISK, MSG_MAX_BYTES },
+	{ "storage", LIMIT_BYTES, FIELD(disk_bytes), DRIVER_CAN_DISK, MSG_MIN_DISK, MSG_MAX_BYTES },
+	{ "ephemeral-storage", LIMIT_BYTES, FIELD(disk_bytes), DRIVER_CAN_DISK, MSG_MIN_DISK,
+	  MSG_MAX_BYTES },
+	{ "pids", LIMIT_COUNT, FIELD(pids), DRIVER_CAN_PIDS, MSG_MIN_PIDS, MSG_MAX_PIDS },
+	{ "nofile", LIMIT_COUNT, FIELD(nofile), 0, MSG_MIN_NOFILE, MSG_MAX_NOFILE },
+	{ "io.read", LIMIT_BYTES, FIELD(io_read_bps), DRIVER_CAN_IO, 1, MSG_MAX_BYTES },
+	{ "io.write", LIMIT_BYTES, FIELD(io_write_bps), DRIVER_CAN_IO, 1, MSG_MAX_BYTES },
+#undef FIELD
 };
 
-static bool read_limit(const char *key, const char *text, struct creation *c, struct refusal *rf)
+static uint64_t value_of(const struct driver_limits *l, size_t i)
+{
+	const char *field = (const char *)l + limits[i].offset;
+
+	return limits[i].kind == LIMIT_BYTES ? *(const uint64_t *)(const void *)field
+					     : *(const uint32_t *)(const void *)field;
+}
+
+/* Under another of its names it was asked for as well, and differently. */
+static bool is_contradicted(const json_t *map, size_t i, const char *text)
+{
+	for (size_t k = 0; k < ARRAY_LEN(limits); k++) {
+		const char *other = json_string_value(json_object_get(map, limits[k].name));
+
+		if (limits[k].offset == limits[i].offset && other != NULL &&
+		    strcmp(other, text) != 0)
+			return true;
+	}
+	return false;
+}
+
+static bool read_limit(const json_t *map, const char *key, const char *text, struct creation *c,
+		       struct refusal *rf)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		char *field = (char *)&c->spec.limits + limits[i].offset;
@@ -164,18 +191,18 @@ static bool read_limit(const char *key, const char *text, struct creation *c, st
 		}
 		if (r < 0)
 			return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%s: %s", key, e.msg);
+		if (value_of(&c->spec.limits, i) < limits[i].min ||
+		    value_of(&c->spec.limits, i) > limits[i].max)
+			return refuse(rf, E_INVALID_LIMIT,
+				      "resourceLimits.%s: '%.40s' is too little or too much", key,
+				      text);
+		if (is_contradicted(map, i, text))
+			return refuse(rf, E_INVALID_LIMIT,
+				      "resourceLimits.%s: asked for twice, under two names", key);
 		return true;
 	}
 	return refuse(rf, E_INVALID_LIMIT, "resourceLimits.%.40s: there is no such limit here",
 		      key);
-}
-
-static bool is_set(const struct driver_limits *l, size_t i)
-{
-	const char *field = (const char *)l + limits[i].offset;
-
-	return limits[i].kind == LIMIT_BYTES ? *(const uint64_t *)(const void *)field != 0
-					     : *(const uint32_t *)(const void *)field != 0;
 }
 
 static void clear(struct driver_limits *l, size_t i)
@@ -195,7 +222,7 @@ static bool check_held(const struct manager *m, struct creation *c, struct refus
 		size_t len = strlen(c->unheld);
 
 		if (limits[i].feature == 0 || (m->features & limits[i].feature) != 0 ||
-		    !is_set(&c->spec.limits, i))
+		    value_of(&c->spec.limits, i) == 0)
 			continue;
 		if (!ignore)
 			return refuse(rf, E_INVALID_LIMIT,
@@ -228,7 +255,7 @@ static bool read_limits(const struct manager *m, const json_t *body, struct crea
 		(void)quantity_bytes(span_str(m->config->default_disk), &c->spec.limits.disk_bytes,
 				     NULL);
 	json_object_foreach (map, key, v)
-		if (!read_limit(key, json_string_value(v), c, rf))
+		if (!read_limit(map, key, json_string_value(v), c, rf))
 			return false;
 	if (!check_held(m, c, rf))
 		return false;

@@ -10,8 +10,6 @@
 #include "sandbox/msg.h"
 #include "server/request_create.h"
 
-#define VOLUME_MIN_BYTES MIB(16) /* room for a journal */
-
 struct volume_request {
 	const char *name, *mount_path, *sub_path;
 	json_t *host, *pvc, *ossfs;
@@ -91,8 +89,8 @@ static bool read_size(const struct volume_request *v, const char *text, uint64_t
 
 	if (quantity_bytes(span_str(text), ret, &e) < 0)
 		return refuse(rf, E_VOLUME_SIZE, "volume '%s': storage: %s", v->name, e.msg);
-	if (*ret < VOLUME_MIN_BYTES)
-		return refuse(rf, E_VOLUME_SIZE, "volume '%s': storage must be at least 16Mi",
+	if (*ret < MSG_MIN_VOLUME || *ret > MSG_MAX_BYTES)
+		return refuse(rf, E_VOLUME_SIZE, "volume '%s': storage must be from 16Mi to 1Pi",
 			      v->name);
 	return true;
 }

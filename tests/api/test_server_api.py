@@ -280,6 +280,8 @@ VOLUME_FAULTS = {
                       "VOLUME::PVC_NOT_FOUND"),
     "size": (volume(pvc={"claimName": "c", "storage": "1Giga"}), "VOLUME::INVALID_STORAGE"),
     "small": (volume(pvc={"claimName": "c", "storage": "1Mi"}), "VOLUME::INVALID_STORAGE"),
+    "huge": (volume(pvc={"claimName": "c", "storage": "8Ei"}), "VOLUME::INVALID_STORAGE"),
+    "on what is read-only": (volume(mount="/usr/no/such", host={"path": HOST_DIR}), "VOLUME::INVALID_MOUNT_PATH"),
     "ossfs": (volume(ossfs={"bucket": "abc"}), "VOLUME::UNSUPPORTED_BACKEND"),
 }
 

@@ -342,7 +342,9 @@ def R12_running_out_of_memory_is_told_as_that():
 def R13_an_unknown_limit_is_refused():
     s = fresh()
     for limits in ({"gpu": "1"}, {"memory": "64Mi", "nvidia.com/gpu": "1"}, {"memory": "lots"}, {"cpu": "-1"},
-                   {"Memory": "64Mi"}, {"memory": "0"}):
+                   {"Memory": "64Mi"}, {"memory": "0"}, {"memory": "1Mi"}, {"memory": "15Ei"}, {"cpu": "1m"},
+                   {"cpu": "4000000"}, {"pids": "1"}, {"nofile": "4294967295"}, {"disk": "15Ei"}, {"io.write": "15Ei"},
+                   {"disk": "16Mi", "storage": "32Mi"}):
         is_error(s.create(resourceLimits=limits), 400, "SANDBOX::INVALID_RESOURCE_LIMIT")
     nothing_left()
 
