@@ -45,10 +45,13 @@ static int compose(const json_t *body, struct buf *out, uint64_t *ret_timeout_ms
 {
 	int64_t timeout_s = DEFAULT_TIMEOUT_S;
 	const char *code = NULL;
+	bool background = false;
 	json_t *envs = NULL;
 	int r;
 
 	r = json_get_str(body, "code", JSON_MUST, &code, e);
+	if (r >= 0)
+		r = json_get_bool(body, "background", JSON_MAY, &background, e);
 	if (r >= 0)
 		r = json_get_i64(body, "timeout_seconds", JSON_MAY, &timeout_s, e);
 	if (r >= 0)
@@ -59,6 +62,8 @@ static int compose(const json_t *body, struct buf *out, uint64_t *ret_timeout_ms
 		return r;
 	if (code[0] == '\0')
 		return err_set(e, EINVAL, "code must not be empty");
+	if (background) /* such a client would wait for an id and get a stream */
+		return err_set(e, EINVAL, "background runs are not offered in isolated sessions");
 	if (timeout_s < 0 || timeout_s > INT32_MAX)
 		return err_set(e, EINVAL, "timeout_seconds is out of range");
 	(void)buf_add_str(out, code);

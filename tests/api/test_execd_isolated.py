@@ -131,7 +131,7 @@ def runs_keep_directory_and_variables():
         assert s.run("pwd; echo $A; exit 9") == ([s.info["workspace"]["path"] + "/sub", "one"], "9")
         assert s.run("echo \"$Q\"", envs={"Q": "it's $HOME \"x\"\n2"}) == (["it's $HOME \"x\"", "2"], 0)
         for bad in ({"code": ""}, {}, {"code": 7}, {"code": "x", "envs": {"a-b": "1"}},
-                    {"code": "x", "timeout_seconds": -1}):
+                    {"code": "x", "timeout_seconds": -1}, {"code": "x", "background": True}):
             error(call("POST", f"/session/{s.id}/run", bad), 400, "INVALID_REQUEST_BODY")
 
 
