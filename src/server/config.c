@@ -216,6 +216,23 @@ static int read_file(const char *path, struct buf *out, struct err *e)
 	return 0;
 }
 
+/* A setting of the public server that promises more isolation than there is here. To go on without
+ * would break the promise; anything else that nothing reads is only told. */
+static int check_promise(const struct toml_node *root, struct err *e)
+{
+	const struct toml_node *t = toml_child(root, SPAN_LIT("secure_runtime"));
+	const struct toml_node *n = NULL;
+
+	if (t != NULL && t->type == TOML_TABLE)
+		n = toml_child(t, SPAN_LIT("type"));
+	if (n == NULL || (n->type == TOML_STRING && n->string.len == 0))
+		return 0;
+	return err_set(e, ENOTSUP,
+		       "line %u: secure_runtime.type: there is no such runtime here; leave it out "
+		       "to run sandboxes on the native one",
+		       n->line);
+}
+
 int config_load(struct config *c, const char *path, struct err *e)
 {
 	struct arena arena = ARENA_INIT(MIB(8));
@@ -228,6 +245,8 @@ int config_load(struct config *c, const char *path, struct err *e)
 		r = toml_parse(&arena, buf_span(&text), &root, e);
 	for (const struct config_option *o = config_options; r >= 0 && o->key != NULL; o++)
 		r = load_option(c, o, root, e);
+	if (r >= 0)
+		r = check_promise(root, e);
 	for (struct toml_node *n = NULL; r >= 0 && (n = toml_next_unused(root, n)) != NULL;) {
 		char key[128], line[16];
 

@@ -86,6 +86,8 @@ def mistakes_in_the_file_are_named():
     fails("--config", config("[storage]\nallowed_host_paths = [\"relative\"]\n"), says="relative")
     fails("--config", config("[network]\nenabled = \"perhaps\"\n"), says="perhaps")
     fails("--config", config("[log]\nlevel = \"loud\"\n"), says="loud")
+    # what would run with less isolation than asked for does not run
+    fails("--config", config("[secure_runtime]\ntype = \"gvisor\"\n"), says="secure_runtime.type")
     fails("--set", "server.nonsense=1", says="server.nonsense")
 
 
