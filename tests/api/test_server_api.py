@@ -207,7 +207,7 @@ REFUSALS = {
                      "SANDBOX::INVALID_RESOURCE_LIMIT"),
     "gpu": ({"resourceLimits": {"gpu": "1"}}, 400, "SANDBOX::INVALID_RESOURCE_LIMIT"),
     "unknown limit": ({"resourceLimits": {"quarks": "1"}}, 400, "SANDBOX::INVALID_RESOURCE_LIMIT"),
-    "little memory": ({"resourceLimits": {"memory": "1Mi"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    "little memory": ({"resourceLimits": {"memory": "1Mi"}}, 400, "SANDBOX::INVALID_RESOURCE_LIMIT"),
     "network policy": ({"networkPolicy": {"defaultAction": "deny"}}, 400,
                        "SANDBOX::NETWORK_POLICY_NOT_SUPPORTED"),
     "empty network policy": ({"networkPolicy": {}}, 400, "SANDBOX::NETWORK_POLICY_NOT_SUPPORTED"),
