@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdint.h>
@@ -123,10 +124,25 @@ static void judge_socket(struct code *c)
 
 static void judge_ioctl(struct code *c)
 {
-	/* typing into somebody else's terminal; the command is 32 bits wide for the kernel */
+	static const uint32_t closed[] = {
+		/* typing into somebody else's terminal */
+		TIOCSTI,
+		TIOCLINUX,
+		/* These make the kernel load a module before it asks who wants it: disciplines of
+		 * terminals (there have been bad ones), bridges, virtual networks. */
+		TIOCSETD,
+		SIOCGIFBR,
+		SIOCSIFBR,
+		SIOCBRADDBR,
+		SIOCBRDELBR,
+		SIOCGIFVLAN,
+		SIOCSIFVLAN,
+	};
+
+	/* the command is 32 bits wide for the kernel */
 	load(c, ARG_LOW(1));
-	ret_if_equal(c, TIOCSTI, RET_ERRNO(EPERM));
-	ret_if_equal(c, TIOCLINUX, RET_ERRNO(EPERM));
+	for (size_t i = 0; i < ARRAY_LEN(closed); i++)
+		ret_if_equal(c, closed[i], RET_ERRNO(EPERM));
 	ret(c, SECCOMP_RET_ALLOW);
 }
 

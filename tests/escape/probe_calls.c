@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -125,6 +126,8 @@ static void ask_namespaces(void)
 static void ask_the_rest(void)
 {
 	static const unsigned long fine[] = { 0, 0x8, 0x20000, 0x20008, 0x40000, 0xffffffff };
+	static const unsigned long loading[] = { TIOCSETD,    SIOCGIFBR,   SIOCSIFBR,  SIOCBRADDBR,
+						 SIOCBRDELBR, SIOCGIFVLAN, SIOCSIFVLAN };
 
 	for (unsigned long family = 0; family < 64; family++)
 		if (family != AF_NETLINK)
@@ -147,6 +150,9 @@ static void ask_the_rest(void)
 	for (unsigned long high = 0; high < 3; high++) {
 		ask(__NR_ioctl, "ioctl TIOCSTI", 0, TIOCSTI | high << 32, 0, EPERM);
 		ask(__NR_ioctl, "ioctl TIOCLINUX", 0, TIOCLINUX | high << 33, 0, EPERM);
+		for (size_t i = 0; i < sizeof(loading) / sizeof(loading[0]); i++)
+			ask(__NR_ioctl, "ioctl", 0, loading[i] | high << 34, 0, EPERM);
+		ask(__NR_ioctl, "ioctl SIOCGIFCONF", 0, SIOCGIFCONF | high << 32, 0, LET_THROUGH);
 		ask(__NR_ioctl, "ioctl TCGETS", 0, TCGETS | high << 32, 0, LET_THROUGH);
 	}
 	for (unsigned bit = 0; bit < 32; bit++) {

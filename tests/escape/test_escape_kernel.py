@@ -204,4 +204,13 @@ def X10_room_for_compiled_filters():
         tries_in(r, "box", "X10")
 
 
+@case
+def X12_modules_nobody_asked_for():
+    """Some commands have the kernel load a module before it looks at who wants it."""
+    product().tries("X12")
+    with Runner() as r:
+        r.create("box")
+        tries_in(r, "box", "X12")
+
+
 main()
