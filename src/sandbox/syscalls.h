@@ -3,7 +3,8 @@
  * seccomp.c. clone3 is on no list: its flags are in memory, where a filter cannot see them, and
  * ENOSYS makes every libc use clone. Neither is io_setup with its kin: of its contexts there is a
  * number for the whole machine (fs.aio-max-nr), which one sandbox could take alone; who uses them
- * does without where they are missing. */
+ * does without where they are missing. Nor memfd_secret: it takes pages out of the kernel's own
+ * map, which then stays in small pieces for good, and slower for everybody. */
 #ifndef OSB_SANDBOX_SYSCALLS_H
 #define OSB_SANDBOX_SYSCALLS_H
 
@@ -98,9 +99,6 @@ static const uint32_t syscalls_allowed[] = {
 	__NR_timerfd_gettime, __NR_timerfd_settime, __NR_times, __NR_tkill, __NR_truncate,
 	__NR_umask, __NR_uname, __NR_unlinkat, __NR_utimensat, __NR_vmsplice, __NR_wait4,
 	__NR_waitid, __NR_write, __NR_writev,
-#ifdef __NR_memfd_secret
-	__NR_memfd_secret,
-#endif
 #ifdef __NR_access
 	__NR_access,
 #endif

@@ -44,7 +44,7 @@ NAMES = {
     "X04": "what-others-run-is-not-seen", "X05": "descriptors-shared-by-volume", "X06": "connections-of-all-taken",
     "X07": "crash-starts-nothing-outside", "X08": "neighbours-of-all-taken",
     "X09": "memory-in-sockets", "X10": "room-for-compiled-filters", "X11": "huge-pages-of-the-host",
-    "X12": "modules-nobody-asked-for",
+    "X12": "modules-nobody-asked-for", "X13": "kernels-map-stays-whole",
 }
 
 WAITS = {

@@ -405,6 +405,19 @@ static int e32(char **argv)
 	return bad;
 }
 
+/* X13: memory that the kernel takes out of its own map */
+static int x13(char **argv)
+{
+	(void)argv;
+	for (unsigned long flags = 0; flags < 2; flags++) {
+		long fd = syscall(447 /* memfd_secret */, flags ? 02000000 : 0);
+
+		if (refused("memory that is secret", fd))
+			return 1;
+	}
+	return 0;
+}
+
 /* X12: what makes the kernel load a module, or use one that is there for others. By the filter: an
  * error of any other kind is that of a module, or of a search for one. */
 static int closed(const char *what, int fd, unsigned long command, void *arg)
@@ -436,5 +449,5 @@ static int x12(char **argv)
 const struct attempt kernel_attempts[] = {
 	{ "E21", e21 }, { "E22", e22 }, { "E23", e23 }, { "E24", e24 }, { "E25", e25 },
 	{ "E26", e26 }, { "E27", e27 }, { "E28", e28 }, { "E29", e29 }, { "E30", e30 },
-	{ "E32", e32 }, { "E33", e33 }, { "X12", x12 }, { NULL, NULL },
+	{ "E32", e32 }, { "E33", e33 }, { "X12", x12 }, { "X13", x13 }, { NULL, NULL },
 };

@@ -213,4 +213,13 @@ def X12_modules_nobody_asked_for():
         tries_in(r, "box", "X12")
 
 
+@case
+def X13_the_kernels_map_stays_whole():
+    """Pages of secret memory are taken out of the kernel's map of memory, which never grows together again."""
+    product().tries("X13")
+    with Runner() as r:
+        r.create("box")
+        tries_in(r, "box", "X13")
+
+
 main()
