@@ -1,6 +1,7 @@
 #include "sandbox/seccomp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
@@ -187,6 +188,16 @@ static void judge_shmget(struct code *c)
 	judge_huge(c, 2, SHM_HUGETLB);
 }
 
+/* Whoever opens a file on which another has a lease waits for up to 45 s, be it somebody on the
+ * host, and a read-only volume is enough to have one. A host without leases says EINVAL. */
+static void judge_fcntl(struct code *c)
+{
+	load(c, ARG_LOW(1));
+	ret_if_equal(c, F_SETLEASE, RET_ERRNO(EINVAL));
+	ret_if_equal(c, 1024 + 16 /* F_SETDELEG, the same for directories */, RET_ERRNO(EINVAL));
+	ret(c, SECCOMP_RET_ALLOW);
+}
+
 /* Who keeps a core to himself keeps what shares it with him idle, and pays for his own part only. A
  * kernel that cannot do that says EINVAL. */
 static void judge_prctl(struct code *c)
@@ -251,6 +262,7 @@ static const struct {
 	{ __NR_memfd_create, judge_memfd_create },
 	{ __NR_shmget, judge_shmget },
 	{ __NR_prctl, judge_prctl },
+	{ __NR_fcntl, judge_fcntl },
 	{ __NR_setrlimit, judge_setrlimit },
 	{ __NR_setsockopt, judge_setsockopt },
 	{ __NR_prlimit64, judge_prlimit64 },

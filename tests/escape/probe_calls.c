@@ -7,6 +7,7 @@
 #include "probe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
@@ -163,6 +164,9 @@ static void ask_the_rest(void)
 		    bit == 2 ? ENOMEM : LET_THROUGH);
 		ask(__NR_shmget, "shmget", 0, 4096, flags, bit == 11 ? ENOMEM : LET_THROUGH);
 	}
+	for (unsigned long command = 0; command < 1100; command += command == 50 ? 950 : 1)
+		ask(__NR_fcntl, "fcntl", 0, command | (command & 3) << 32, 0,
+		    command == F_SETLEASE || command == 1040 ? EINVAL : LET_THROUGH);
 	for (unsigned long option = 0; option < 100; option++)
 		ask(__NR_prctl, "prctl", option | (option & 3) << 32, 0, 0,
 		    option == 62 ? EINVAL : LET_THROUGH);

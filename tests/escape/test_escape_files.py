@@ -412,4 +412,40 @@ def E20_setuid_programs():
         assert as_host_user(code) == 7, f"a user of the host may run {path}, owner {st.st_uid}"
 
 
+LEASE = """
+import fcntl, os, signal, sys
+for path in sys.argv[1:]:
+    fd = os.open(path, os.O_RDONLY)
+    for kind in fcntl.F_WRLCK, fcntl.F_RDLCK:
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
+            print('WORKED', path, flush=True)
+        except OSError as e:
+            print('refused', path, e.strerror, flush=True)
+print('end', flush=True)
+signal.pause()
+"""
+
+
+@case
+def X14_files_others_wait_for():
+    """Who has a lease on a file makes everybody wait who opens it. Its owner can have one; of root's files in a volume
+    that is the sandbox's root, also where it may only read them."""
+    with Canary() as c, boxes.Runner() as r:
+        shared = os.path.join(volume(r, "v"), "shared")
+        shutil.copy(c.path, shared)
+        r.create("box", volumes=[(boxes.FROM_STORE, "v", "/v", True)])
+        for uid in USERS:
+            s, reading = r.start_in("box", "python3", "-c", LEASE, "/v/shared", "/etc/passwd", uid=uid)
+            out = b""
+            while b"end" not in out:
+                more = os.read(reading, 1000)
+                assert more, out
+                out += more
+            os.close(os.open(shared, os.O_RDWR | os.O_NONBLOCK))  # EWOULDBLOCK, were there a lease
+            assert b"WORKED" not in out and out.count(b"refused") == 4, out
+            os.close(reading)
+            s.close()
+
+
 main()

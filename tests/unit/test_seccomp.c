@@ -1,5 +1,6 @@
 /* The system call filter, judged by an interpreter of its own instructions. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -206,6 +207,15 @@ static void huge_pages_and_cores_are_not_taken(void **state)
 				 option == 62 ? REFUSED(EINVAL) : SECCOMP_RET_ALLOW);
 }
 
+static void leases_are_not_taken(void **state)
+{
+	(void)state;
+	for (uint64_t command = 0; command < 1100; command++)
+		assert_int_equal(call(SYS_fcntl, 0, command | command << 32, 0),
+				 command == F_SETLEASE || command == 1040 ? REFUSED(EINVAL)
+									  : SECCOMP_RET_ALLOW);
+}
+
 static void sockets_run_no_programs(void **state)
 {
 	(void)state;
@@ -250,6 +260,7 @@ int main(void)
 		cmocka_unit_test(personalities),
 		cmocka_unit_test(the_limit_of_core_dumps_stays),
 		cmocka_unit_test(sockets_run_no_programs),
+		cmocka_unit_test(leases_are_not_taken),
 		cmocka_unit_test(huge_pages_and_cores_are_not_taken),
 	};
 
