@@ -55,7 +55,7 @@ static const uint32_t syscalls_allowed[] = {
 	__NR_epoll_pwait, __NR_epoll_pwait2, __NR_eventfd2, __NR_execve, __NR_execveat, __NR_exit,
 	__NR_exit_group, __NR_faccessat, __NR_faccessat2, __NR_fadvise64, __NR_fallocate,
 	__NR_fchdir, __NR_fchmod, __NR_fchmodat, __NR_fchmodat2, __NR_fchown, __NR_fchownat,
-	 __NR_fdatasync, __NR_fgetxattr, __NR_flistxattr, __NR_flock,
+	__NR_fdatasync, __NR_fgetxattr, __NR_flistxattr, __NR_flock,
 	__NR_fremovexattr, __NR_fsetxattr, __NR_fstat, __NR_fstatfs, __NR_fsync, __NR_ftruncate,
 	__NR_futex, __NR_futex_requeue, __NR_futex_wait, __NR_futex_waitv, __NR_futex_wake,
 	__NR_get_mempolicy, __NR_get_robust_list, __NR_getcpu, __NR_getcwd, __NR_getdents64,
