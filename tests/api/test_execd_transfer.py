@@ -283,9 +283,10 @@ def upload_cut_off_leaves_nothing():
     d = fresh()
     put(d + "/old", b"old")
     before = execd.fds()
-    for path in (d + "/new/place/f", d + "/old"):
-        body = form(pair(path, os.urandom(3 << 20)))
-        for keep in (200, 70000, 2 << 20, len(body) - 4):
+    # a place of its own for each: who comes while another is undone finds directories and does not take them for his
+    for place in ("/new{}/place/f", "/old"):
+        for n, keep in enumerate((200, 70000, 2 << 20, -4)):
+            body = form(pair(d + place.format(n), os.urandom(3 << 20)))
             with execd.connect() as s:
                 s.sendall(b"POST /files/upload HTTP/1.1\r\nHost: x\r\n"
                           b"Content-Type: multipart/form-data; boundary=XyZ\r\n"
