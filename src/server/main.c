@@ -23,7 +23,13 @@
 #define DRAIN_MS 10000 /* how long running exchanges may take at the end */
 
 static struct server server;
-static struct io_signal on_term, on_int;
+/* What ends it, each as gently. */
+static const struct {
+	int signum;
+	const char *name;
+} enders[] = { { SIGTERM, "SIGTERM" }, { SIGINT, "SIGINT" }, { SIGHUP, "SIGHUP" } };
+static struct io_signal signals[ARRAY_LEN(enders)];
+static unsigned n_signals;
 static struct io_timer drain_timer;
 static struct keeper keeper = { -EBADF, -1 };
 
@@ -69,8 +75,8 @@ static void http_closed(struct http_server *s)
 static void close_http(void)
 {
 	io_timer_close(&drain_timer, NULL);
-	io_signal_close(&on_term);
-	io_signal_close(&on_int);
+	while (n_signals > 0)
+		io_signal_close(&signals[--n_signals]);
 	http_server_close(&server.http, http_closed);
 }
 
@@ -100,8 +106,29 @@ static void stop(int exit_code)
 static void on_signal(struct io_signal *s, int signum)
 {
 	(void)s;
-	log_info("stopping", { "signal", signum == SIGTERM ? "SIGTERM" : "SIGINT" });
+	for (size_t i = 0; i < ARRAY_LEN(enders); i++)
+		if (enders[i].signum == signum)
+			log_info("stopping", { "signal", enders[i].name });
 	stop(0);
+}
+
+static int watch_signals(struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(enders); i++) {
+		struct sigaction now;
+		int r;
+
+		/* nohup(1): the terminal may go, the server is to stay */
+		if (enders[i].signum == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 &&
+		    now.sa_handler == SIG_IGN)
+			continue;
+		r = io_signal_start(&server.loop, &signals[n_signals], enders[i].signum, on_signal,
+				    e);
+		if (r < 0)
+			return r;
+		n_signals++;
+	}
+	return 0;
 }
 
 /* --- the start --- */
@@ -337,8 +364,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	io_timer_init(&server.loop, &drain_timer, drain_expired);
-	if (io_signal_start(&server.loop, &on_term, SIGTERM, on_signal, &e) < 0 ||
-	    io_signal_start(&server.loop, &on_int, SIGINT, on_signal, &e) < 0) {
+	if (watch_signals(&e) < 0) {
 		(void)fprintf(stderr, "opensandbox-server: %s\n", e.msg);
 		return 1;
 	}

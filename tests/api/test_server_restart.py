@@ -277,6 +277,21 @@ def a_request_under_way_is_answered_before_the_end():
         assert server.wait() == 0
 
 
+@case
+def every_signal_that_ends_it_ends_it_gently():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        state = new_state()
+        with Server(state=state) as server:
+            server.make()
+            server.signal(number)
+            assert server.wait() == 0, number
+            assert leftovers(state) == [], number
+        shutil.rmtree(state)
+    with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server:  # as nohup(1) does
+        server.signal(signal.SIGHUP)
+        assert server.call("GET", "/health").status == 200
+
+
 def refuses_connections(server):
     try:
         server.connect().close()
