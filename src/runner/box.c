@@ -386,6 +386,8 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 	if (fd < 0) /* out of descriptors, say: the living must not be taken for dead */
 		return err_code(e, fd, "look for '%s'", rec->id);
 	b->state = leaf_is_frozen(&r->cgroups, rec->id) == 1 ? BOX_PAUSED : BOX_RUNNING;
+	if (b->state == BOX_RUNNING) /* it may be half frozen: nobody waits for that any more */
+		(void)leaf_freeze(&r->cgroups, rec->id, false, NULL);
 	q = watch_box(b, fd, e);
 	if (q == 0)
 		fd = -EBADF;
@@ -406,6 +408,14 @@ static bool look_frozen(struct box *b)
 static void on_freeze(struct watch *w, uint32_t events UNUSED)
 {
 	(void)look_frozen(CONTAINER_OF(w, struct box, freeze));
+}
+
+/* Back to running, because it took too long or because nobody waits for it any more. */
+static void give_up_pause(struct box *b, const struct err *e)
+{
+	(void)leaf_freeze(&b->r->cgroups, b->rec.id, false, NULL);
+	b->state = BOX_RUNNING;
+	answer_pause(b, e);
 }
 
 static void wait_until(struct box *b, uint64_t at_ms)
@@ -441,10 +451,18 @@ void box_tick(struct runner *r)
 			wait_until(b, b->freeze.fd >= 0 ? b->deadline_ms : now + LOOK_EVERY_MS);
 			continue;
 		}
-		(void)leaf_freeze(&r->cgroups, b->rec.id, false, NULL);
-		b->state = BOX_RUNNING;
 		(void)err_set(&e, ETIMEDOUT, "some process does not let itself be frozen");
-		answer_pause(b, &e);
+		give_up_pause(b, &e);
+	}
+}
+
+void box_forget_pauses(struct runner *r)
+{
+	list_for_each_safe (it, &r->waiting) {
+		struct box *b = LIST_ENTRY(it, struct box, waiting);
+
+		b->pausing = false;
+		give_up_pause(b, NULL);
 	}
 }
 

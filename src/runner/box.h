@@ -50,6 +50,8 @@ int box_create(struct runner *r, const struct msg_create *m, const int *fds, str
 
 /* Begin to pause, resume, delete; the answer comes when it is done. */
 int box_pause(struct box *b, uint64_t cookie, struct err *e);
+/* Who asked is gone: those that are not paused yet go on. */
+void box_forget_pauses(struct runner *r);
 int box_resume(struct box *b, struct err *e);
 int box_delete(struct box *b, uint64_t cookie, struct err *e);
 

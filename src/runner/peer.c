@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "runner/box.h"
 #include "runner/ops.h"
 #include "sys/imsg.h"
 
@@ -186,6 +187,7 @@ static void on_listen(struct watch *w, uint32_t events UNUSED)
 		log_warn("stranger refused");
 		return;
 	}
+	box_forget_pauses(r); /* of the one before */
 	if (adopt_peer(r, fd) == 0)
 		fd = -EBADF;
 }

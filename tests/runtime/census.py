@@ -94,13 +94,17 @@ class Instance:
         here = {pid for pid, what in self.processes().items() if what == name and not is_zombie(pid)}
         return max((pid for pid in here if parent(pid) not in here), default=None, key=start_time)
 
+    def inside(self, sandbox):
+        """Processes of a sandbox; one that ends meanwhile may be among them."""
+        return {int(pid) for place in self.groups()
+                for pid in (read(os.path.join(place, sandbox, "cgroup.procs")) or "").split()}
+
     def first_process(self, sandbox):
         """PID 1 of a sandbox, or None."""
-        for place in self.groups():
-            for pid in (read(os.path.join(place, sandbox, "cgroup.procs")) or "").split():
-                inside = re.search(r"^NSpid:.*\s(\d+)$", read(f"/proc/{pid}/status") or "", re.MULTILINE)
-                if inside and inside.group(1) == "1":
-                    return int(pid)
+        for pid in self.inside(sandbox):
+            number = re.search(r"^NSpid:.*\s(\d+)$", read(f"/proc/{pid}/status") or "", re.MULTILINE)
+            if number and number.group(1) == "1":
+                return pid
         return None
 
     # --- cgroups ---
