@@ -102,12 +102,17 @@ def another_boot_means_dead():
         r.start()
         assert r.list()["a"].state == DEAD
         os.kill(item.pid, 0)  # nobody touched a process that may be somebody else's
+        fd = os.pidfd_open(item.pid)
         r.delete("a")
         try:
-            os.kill(item.pid, signal.SIGKILL)
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
         except ProcessLookupError:
             pass  # the broom was faster: by now its cgroup is nobody's
+        assert select.select([fd], [], [], DEADLINE_S)[0]  # else the sweep finds its cgroup in use
+        os.close(fd)
         r.sweep()
+        left = settled(r)
+        assert not any(left.values()), left
 
 
 @case
