@@ -24,14 +24,11 @@ stays in the table, and its page says where the time goes.
 TAIL = """## Not among these
 
 - Nothing may be left after `kill -9` of server or runner: that is a test, `tests/runtime/test_kill9.py`, not a
-  figure. The same holds for memory, descriptors and mounts over many rounds (`test_flat.py`; it shows dentries as well,
-  which are the whole machine's and so not judged). Of 100,000
-  creates and deletes (`OSB_FLAT_ROUNDS=100000`, 2026-11-15, Linux 6.18, 28 a second on a busy machine) the earlier and
-  the later half had: server 15,672 KiB and 18 descriptors in both, runner 1,760 KiB and 41 in both, mounts, cgroups,
-  loop devices and directories none in both.
+  figure.
 - Forks of a running sandbox are not built yet and have no figure.
 - 5,000 sandboxes at once take some minutes more: `OSB_BENCH_LIVE=5000 make bench BENCH=density`; the page is then
-  density-5000.md.
+  density-5000.md. 100,000 creates and deletes take a quarter of an hour: `OSB_FLAT_ROUNDS=100000
+  OSB_BENCH_SECONDS=3600 make bench BENCH=flat`.
 """
 
 

@@ -139,7 +139,7 @@ static void forget(struct box *b)
 	list_remove(&b->short_of_memory);
 	net_release(&r->net, &b->slot);
 	(void)map_remove(&r->boxes, span_str(b->rec.id));
-	sweep_remove(r, b->rec.id);
+	sweep_remove(r, b->rec.id, &b->rec.limits);
 	(void)table_clear(&r->table, b->row);
 	free(b);
 }

@@ -284,7 +284,7 @@ void make_undo(struct runner *r, struct made *made)
 		fd_close(&made->pid_fd);
 	}
 	net_release(&r->net, &made->slot);
-	sweep_remove(r, made->rec.id);
+	sweep_remove(r, made->rec.id, &made->rec.limits);
 	(void)table_clear(&r->table, made->row);
 }
 

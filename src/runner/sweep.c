@@ -37,10 +37,10 @@ static void trash_box(struct runner *r, const char *id)
 	r->trash_left = true;
 }
 
-void sweep_remove(struct runner *r, const char *id)
+void sweep_remove(struct runner *r, const char *id, const struct msg_limits *l)
 {
-	(void)unlinkat(r->state.sock_fd, id, 0);
-	if (leaf_remove(&r->cgroups, id) == -EBUSY) {
+	(void)fsat_unlink(r->state.sock_fd, id, 0);
+	if (leaf_remove(&r->cgroups, id, l) == -EBUSY) {
 		leaf_kill(&r->cgroups, id);
 		r->cgroups_left = true;
 	}
@@ -66,7 +66,7 @@ static void sweep_cgroup(void *arg, const char *id)
 	if (owned(s->r, id))
 		return;
 	leaf_kill(&s->r->cgroups, id);
-	if (leaf_remove(&s->r->cgroups, id) < 0) {
+	if (leaf_remove(&s->r->cgroups, id, NULL) < 0) {
 		s->left++;
 		s->r->cgroups_left = true;
 	} else {
@@ -96,7 +96,7 @@ static void sweep_dir(struct sweep *s, int dir_fd, void (*fn)(struct sweep *s, c
 
 static void sweep_socket(struct sweep *s, const char *name)
 {
-	(void)unlinkat(s->r->state.sock_fd, name, 0);
+	(void)fsat_unlink(s->r->state.sock_fd, name, 0);
 }
 
 static void sweep_box(struct sweep *s, const char *name)

@@ -4,9 +4,9 @@
 
 #include "runner/runner.h"
 
-/* Remove every trace of a sandbox that no process is left of. What cannot go at once is tried
- * again by sweep_step. */
-void sweep_remove(struct runner *r, const char *id);
+/* Remove every trace of a sandbox, made with these limits, that no process is left of. What cannot
+ * go at once is tried again by sweep_step. */
+void sweep_remove(struct runner *r, const char *id, const struct msg_limits *l);
 
 /* Remove what no sandbox in r->boxes owns. */
 void sweep_all(struct runner *r, uint32_t *ret_swept, uint32_t *ret_left);

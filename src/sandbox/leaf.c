@@ -230,7 +230,7 @@ int leaf_make(const struct cgroups *c, const char *id, const struct msg_limits *
 		r = open_door(c, id, l, &d, e);
 	if (r < 0) {
 		leaf_door_close(&d);
-		(void)leaf_remove(c, id);
+		(void)leaf_remove(c, id, l);
 		return r;
 	}
 	*ret = d;
@@ -245,13 +245,19 @@ int leaf_enter(const struct leaf_door *d, struct err *e)
 	return 0;
 }
 
-int leaf_remove(const struct cgroups *c, const char *id)
+int leaf_remove(const struct cgroups *c, const char *id, const struct msg_limits *l)
 {
 	int r = 0;
 
-	for (unsigned i = 0; i < c->n; i++)
-		if (unlinkat(c->trees[i].fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
-			r = -errno;
+	for (unsigned i = 0; i < c->n; i++) {
+		int q;
+
+		if (l != NULL && !needed(c, i, l))
+			continue;
+		q = fsat_unlink(c->trees[i].fd, id, AT_REMOVEDIR);
+		if (q < 0 && q != -ENOENT)
+			r = q;
+	}
 	return r;
 }
 

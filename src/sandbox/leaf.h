@@ -26,8 +26,9 @@ void leaf_door_close(struct leaf_door *d);
  * descriptors were opened by the runner, and it is the opener whose rights count. */
 int leaf_enter(const struct leaf_door *d, struct err *e);
 
-/* Remove the leaves; -EBUSY while something still runs in them. */
-int leaf_remove(const struct cgroups *c, const char *id);
+/* Remove the leaves that were made with these limits, or, without any, from all trees; -EBUSY while
+ * something still runs in them. */
+int leaf_remove(const struct cgroups *c, const char *id, const struct msg_limits *l);
 
 /* Kill every process in the sandbox's leaves: for what was half made. */
 void leaf_kill(const struct cgroups *c, const char *id);

@@ -298,6 +298,17 @@ static int empty_dir(int dir_fd, const char *name, int top_fd, unsigned *serial,
 	return r;
 }
 
+int fsat_unlink(int dir_fd, const char *name, int flags)
+{
+	/* of what somebody still holds the kernel drops the name, of anything else it keeps it */
+	int held = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int r = unlinkat(dir_fd, name, flags) < 0 ? -errno : 0;
+
+	if (held >= 0)
+		(void)close(held);
+	return r;
+}
+
 int fsat_remove_tree(int dir_fd, const char *name, unsigned *budget)
 {
 	unsigned serial = 0;

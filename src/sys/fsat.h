@@ -40,6 +40,10 @@ int fsat_replace(int dir_fd, const char *name, const void *data, size_t len, mod
 int fsat_write_all(int fd, const void *data, size_t len);
 int fsat_read_all(int fd, void *data, size_t len); /* -EPIPE when the file ends early */
 
+/* unlinkat(2) of a name that nobody will use again, in a directory that stays: the kernel forgets
+ * the name as well, where it would otherwise remember that there is no such file. */
+int fsat_unlink(int dir_fd, const char *name, int flags);
+
 /* Remove `name` and everything below it. Never follows a link nor crosses a mount point. `budget`
  * (may be NULL) counts down per entry; at 0 the work stops with -EAGAIN, to be taken up again. */
 int fsat_remove_tree(int dir_fd, const char *name, unsigned *budget);

@@ -163,6 +163,20 @@ static void removal_does_not_follow(void **state)
 	assert_int_equal(fsat_remove_tree(root_fd, "up", NULL), 0); /* the link itself */
 }
 
+static void one_name_goes(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(mkdirat(root_fd, "gone", 0755), 0);
+	assert_int_equal(symlinkat("gone", root_fd, "to-it"), 0);
+	assert_int_equal(fsat_unlink(root_fd, "gone", 0), -EISDIR);
+	assert_int_equal(fsat_unlink(root_fd, "to-it", 0), 0); /* the link itself */
+	assert_int_equal(fstatat(root_fd, "gone", &st, 0), 0);
+	assert_int_equal(fsat_unlink(root_fd, "gone", AT_REMOVEDIR), 0);
+	assert_int_equal(fsat_unlink(root_fd, "gone", AT_REMOVEDIR), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +186,7 @@ int main(void)
 		cmocka_unit_test(replace_and_read),
 		cmocka_unit_test(deep_and_wide_trees_go),
 		cmocka_unit_test(removal_does_not_follow),
+		cmocka_unit_test(one_name_goes),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
