@@ -93,7 +93,7 @@ static void settle_found(struct sandbox *sb)
 		manager_end(sb, CAUSE_UNMADE, "the server ended before it was ready");
 	} else if (sb->state != SANDBOX_STOPPING && sb->state != truth) {
 		sandbox_enter(sb, truth, "adopted", paused ? "found paused" : "found running");
-		manager_record(sb);
+		manager_record(sb, NULL, NULL);
 	}
 	manager_schedule(sb);
 	manager_idle(sb); /* a removal that was interrupted is taken up again */

@@ -23,7 +23,7 @@ static void on_paused(struct driver_call *c, int error, const char *why)
 			sandbox_enter(sb, SANDBOX_PAUSED, "user_pause", "paused by request");
 		else
 			sandbox_enter(sb, SANDBOX_RUNNING, "pause_failed", why);
-		manager_record(sb);
+		manager_record(sb, NULL, NULL);
 		manager_schedule(sb);
 	}
 	manager_answer(&sb->waiters, sb, refused_as(error, E_NOT_RUNNING, E_PAUSE_FAILED), why);
@@ -44,7 +44,7 @@ void manager_pause(struct sandbox *sb, struct waiter *w)
 	}
 	list_push_back(&sb->waiters, &w->link);
 	sandbox_enter(sb, SANDBOX_PAUSING, "user_pause", "being paused by request");
-	manager_record(sb);
+	manager_record(sb, NULL, NULL);
 	sb->busy = true;
 	sb->call.done = on_paused;
 	d->ops->pause(d, sb->rec.id, &sb->call);
@@ -61,7 +61,7 @@ static void on_resumed(struct driver_call *c, int error, const char *why)
 			sandbox_enter(sb, SANDBOX_RUNNING, "user_resume", "resumed by request");
 		else
 			sandbox_enter(sb, SANDBOX_PAUSED, "resume_failed", why);
-		manager_record(sb);
+		manager_record(sb, NULL, NULL);
 		manager_schedule(sb);
 	}
 	manager_answer(&sb->waiters, sb, refused_as(error, E_NOT_PAUSED, E_RESUME_FAILED), why);
@@ -78,7 +78,7 @@ void manager_resume(struct sandbox *sb, struct waiter *w)
 	}
 	list_push_back(&sb->waiters, &w->link);
 	sandbox_enter(sb, SANDBOX_RESUMING, "user_resume", "being resumed by request");
-	manager_record(sb);
+	manager_record(sb, NULL, NULL);
 	sb->busy = true;
 	sb->call.done = on_resumed;
 	d->ops->resume(d, sb->rec.id, &sb->call);

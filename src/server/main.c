@@ -38,6 +38,7 @@ static struct keeper keeper = { -EBADF, -1 };
 static void store_closed(void *ctx)
 {
 	(void)ctx;
+	ends_close(&server.manager.ends); /* not before the last end is recorded */
 	io_loop_stop(&server.loop);
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/create.h"
+#include "server/farewell.h"
 #include "server/gateway.h"
 
 #define REMOVE_RETRY_US (5 * 1000000)
@@ -77,7 +78,7 @@ void manager_forget(struct sandbox *sb)
 	list_remove(&sb->link);
 	list_remove(&sb->ended_link);
 	m->n_ended--;
-	records_delete(m->store, sb->rec.id);
+	farewell_forget(sb);
 	sandbox_drop(sb);
 }
 
@@ -86,11 +87,10 @@ void manager_event(struct sandbox *sb, const char *kind, const char *message)
 	records_add_event(sb->manager->store, sb->rec.id, kind, message);
 }
 
-static void record(struct sandbox *sb, records_done *done, void *ctx)
+static void state_event(struct sandbox *sb)
 {
 	char line[256];
 
-	records_set_status(sb->manager->store, &sb->rec, done, ctx);
 	(void)snprintf(line, sizeof(line), "%s%s%s%s%s", sandbox_state_name(sb->state),
 		       sb->rec.reason != NULL ? " " : "",
 		       sb->rec.reason != NULL ? sb->rec.reason : "",
@@ -99,9 +99,10 @@ static void record(struct sandbox *sb, records_done *done, void *ctx)
 	manager_event(sb, "state", line);
 }
 
-void manager_record(struct sandbox *sb)
+void manager_record(struct sandbox *sb, records_done *done, void *ctx)
 {
-	record(sb, NULL, NULL);
+	records_set_status(sb->manager->store, &sb->rec, done, ctx);
+	state_event(sb);
 }
 
 void manager_answer(struct list *waiters, struct sandbox *sb, enum error error, const char *why)
@@ -165,40 +166,6 @@ static void on_due(struct ttl *t, struct heap_entry *entry)
 
 /* --- the end --- */
 
-/* Who waits for the end hears of it when it is on disk: should we die then, it stays an end. */
-struct farewell {
-	struct sandbox *sb;
-	struct list enders;
-};
-
-static void on_end_recorded(void *ctx, int result, const char *why)
-{
-	struct farewell *f = ctx;
-
-	if (result < 0) /* it is gone all the same */
-		log_error("the store refused an end", { "id", f->sb->rec.id }, { "error", why });
-	manager_answer(&f->enders, f->sb, E_OK, "");
-	sandbox_drop(f->sb);
-	free(f);
-}
-
-static void record_end(struct sandbox *sb)
-{
-	struct farewell *f = list_empty(&sb->enders) ? NULL : malloc(sizeof(*f));
-
-	if (f == NULL) {
-		manager_record(sb);
-		manager_answer(&sb->enders, sb, E_OK, "");
-		return;
-	}
-	f->sb = sb;
-	sandbox_hold(sb);
-	list_init(&f->enders);
-	list_push_back(&sb->enders, &f->enders); /* all of them change over */
-	list_remove(&sb->enders);
-	record(sb, on_end_recorded, f);
-}
-
 /* What went with the last of them goes first. */
 static void check_all_ended(struct manager *m)
 {
@@ -219,7 +186,8 @@ void manager_ended(struct sandbox *sb)
 	gateway_close(sb);
 	sb->rec.hidden |= sandbox_hides(cause);
 	sandbox_enter(sb, sandbox_final_state(cause), sandbox_reason(cause), why);
-	record_end(sb);
+	farewell_record(sb);
+	state_event(sb);
 	volumes_release_recorded(&m->volumes, sb->rec.volumes);
 	m->n_live--;
 	m->metrics.ended++;
@@ -263,8 +231,10 @@ static void on_stopping_recorded(void *ctx, int result, const char *why)
 {
 	struct sandbox *sb = ctx;
 
-	if (result < 0) /* a full disk is no reason to keep it */
+	if (result < 0) { /* a full disk is no reason to keep it */
 		log_error("the store refused a removal", { "id", sb->rec.id }, { "error", why });
+		(void)farewell_note(sb, NULL);
+	}
 	if (!sb->forgotten) /* else the server has stopped meanwhile; the next one takes it up */
 		remove_from_runtime(sb);
 	sandbox_drop(sb);
@@ -284,7 +254,7 @@ static void begin_removal(struct sandbox *sb)
 	sandbox_enter(sb, SANDBOX_STOPPING, sandbox_reason(sb->ending),
 		      sb->why[0] != '\0' ? sb->why : sandbox_message(sb->ending));
 	sandbox_hold(sb);
-	record(sb, on_stopping_recorded, sb);
+	manager_record(sb, on_stopping_recorded, sb);
 }
 
 void manager_idle(struct sandbox *sb)
@@ -307,17 +277,12 @@ void manager_end(struct sandbox *sb, enum sandbox_cause cause, const char *why)
 
 void manager_delete(struct sandbox *sb, struct waiter *w)
 {
-	struct manager *m = sb->manager;
-
 	sb->rec.hidden = 1; /* also if it ends for another reason */
-	if (sandbox_ended(sb)) {
-		/* It ended by itself and has been looked at enough. */
-		records_set_status(m->store, &sb->rec, NULL, NULL);
-		w->done(w, sb, E_OK, "");
-		return;
-	}
 	list_push_back(&sb->enders, &w->link);
-	manager_end(sb, CAUSE_DELETED, NULL);
+	if (sandbox_ended(sb)) /* it ended by itself and has been looked at enough */
+		farewell_record(sb);
+	else
+		manager_end(sb, CAUSE_DELETED, NULL);
 }
 
 void manager_end_all(struct manager *m, enum sandbox_cause cause,
@@ -433,7 +398,10 @@ int manager_init(struct io_loop *loop, struct manager *m, const struct config *c
 		return r;
 	deadline_queue_init(loop, &m->create_deadlines, (uint64_t)config->create_timeout_s * 1000,
 			    create_expired);
-	return records_load(store, load_one, m, e);
+	r = records_load(store, load_one, m, e);
+	if (r < 0)
+		return r;
+	return farewell_init(m, e);
 }
 
 static void deadlines_closed(struct io_timer *t)

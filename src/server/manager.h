@@ -10,6 +10,7 @@
  *	manager.c    the table, ends, expiry
  *	change.c     pause, resume, renew, metadata
  *	create.c     how a sandbox comes to be
+ *	farewell.c   that an end is not forgotten
  *	adopt.c      what to make of what the runtime says it has */
 #ifndef OSB_SERVER_MANAGER_H
 #define OSB_SERVER_MANAGER_H
@@ -22,6 +23,7 @@
 #include "server/sandbox.h"
 #include "server/ttl.h"
 #include "server/volumes.h"
+#include "store/ends.h"
 
 /* Somebody who waits. `why` is for people and for the call only. */
 struct waiter {
@@ -33,6 +35,7 @@ struct manager {
 	struct io_loop *loop;
 	const struct config *config;
 	struct store *store;
+	struct ends ends; /* that the store refused */
 	struct driver *driver;
 	struct volumes volumes;
 	struct driver_call sweep;
@@ -97,7 +100,7 @@ void manager_touch(struct sandbox *sb);
 /* When time brings something next. */
 void manager_schedule(struct sandbox *sb);
 /* Into the record, with a line in the sandbox's history. */
-void manager_record(struct sandbox *sb);
+void manager_record(struct sandbox *sb, records_done *done, void *ctx);
 void manager_event(struct sandbox *sb, const char *kind, const char *message);
 
 /* The upstream of its execd, made when it is first needed. NULL: it has none (any more). */

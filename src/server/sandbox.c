@@ -117,6 +117,7 @@ int sandbox_new(struct manager *m, struct record *rec, struct sandbox **ret, str
 	sb->manager = m;
 	sb->accessed_us = clock_wall_us();
 	sb->holds = 1;
+	sb->note = -1;
 	list_init(&sb->link);
 	list_init(&sb->ended_link);
 	list_init(&sb->waiters);

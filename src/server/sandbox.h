@@ -73,6 +73,7 @@ struct sandbox {
 	int64_t renewed_us;
 	unsigned holds; /* freed when it is out of the map and nobody holds it */
 	bool forgotten; /* out of the map */
+	int note;       /* its slot in manager->ends; negative: none */
 };
 
 static inline bool sandbox_ended(const struct sandbox *sb)

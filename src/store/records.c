@@ -258,9 +258,9 @@ void records_set_metadata(struct store *s, const char *id, const char *json, rec
 	write_submit(s, run_simple, sql_metadata, &w);
 }
 
-void records_delete(struct store *s, const char *id)
+void records_delete(struct store *s, const char *id, records_done *done, void *ctx)
 {
-	struct write w = { .text = { id } };
+	struct write w = { .text = { id }, .done = done, .ctx = ctx };
 
 	write_submit(s, run_simple, sql_delete, &w);
 }

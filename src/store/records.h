@@ -50,7 +50,7 @@ void records_set_expiry(struct store *s, const char *id, int64_t expires_us, rec
 void records_set_metadata(struct store *s, const char *id, const char *json, records_done *done,
 			  void *ctx);
 /* With its events. */
-void records_delete(struct store *s, const char *id);
+void records_delete(struct store *s, const char *id, records_done *done, void *ctx);
 
 /* All of them, oldest first; the callee takes what it wants out of *rec (and leaves NULL). A
  * negative result ends the walk. At the start of the program only. */

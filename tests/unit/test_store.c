@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "store/ends.h"
 #include "store/records.h"
 #include "store/schema.h"
 
@@ -223,7 +224,7 @@ static void deleted_records_take_their_events_along(void **state)
 	(void)state;
 	records_insert(t.store, &a, NULL, NULL);
 	records_add_event(t.store, "one", "state", "Pending");
-	records_delete(t.store, "one");
+	records_delete(t.store, "one", NULL, NULL);
 	records_add_event(t.store, "one", "state", "too late"); /* of nobody: not kept */
 	reopen();
 	assert_int_equal(records_load(t.store, load_one, &l, NULL), 0);
@@ -344,6 +345,95 @@ static void rubbish_is_no_database(void **state)
 	t.store = NULL;
 }
 
+/* --- ends --- */
+
+static struct ends ends;
+
+static const char *ends_path(void)
+{
+	static char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s.ends", t.path);
+	return path;
+}
+
+static void reopen_ends(void)
+{
+	ends_close(&ends);
+	assert_int_equal(ends_open(&ends, ends_path(), NULL), 0);
+}
+
+static void ends_are_read_again_until_they_are_removed(void **state)
+{
+	struct ends_note note;
+	int one, two;
+
+	(void)state;
+	assert_int_equal(ends_open(&ends, ends_path(), NULL), 0);
+	assert_int_equal(ends.n_slots, ENDS_MAX);
+	one = ends_put(&ends, -1, "one", "user_delete", true, NULL);
+	two = ends_put(&ends, -1, "two", "ttl_expiry", false, NULL);
+	assert_true(one >= 0 && two >= 0 && one != two);
+	ends_remove(&ends, one);
+	reopen_ends();
+	assert_false(ends_read(&ends, one, &note));
+	assert_true(ends_read(&ends, two, &note));
+	assert_string_equal(note.id, "two");
+	assert_string_equal(note.reason, "ttl_expiry");
+	assert_int_equal(note.hidden, 0);
+	/* what was read keeps its slot, and may be said anew in it */
+	assert_int_equal(ends_put(&ends, -1, "three", "exited", false, NULL), one);
+	assert_int_equal(ends_put(&ends, two, "two", "ttl_expiry", true, NULL), two);
+	reopen_ends();
+	assert_true(ends_read(&ends, two, &note));
+	assert_int_equal(note.hidden, 1);
+	ends_close(&ends);
+	(void)unlink(ends_path());
+}
+
+static void ends_need_no_room_once_they_are_open(void **state)
+{
+	struct stat before, after;
+	char id[41];
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(ends_open(&ends, ends_path(), NULL), 0);
+	assert_int_equal(fstat(ends.fd, &before), 0);
+	assert_int_equal(before.st_mode & 0777, 0600);
+	assert_true(before.st_blocks * 512 >= before.st_size);
+	for (int i = 0; i < ENDS_MAX; i++) {
+		(void)snprintf(id, sizeof(id), "%d", i);
+		assert_int_equal(ends_put(&ends, -1, id, "user_delete", true, NULL), i);
+	}
+	assert_int_equal(ends_put(&ends, -1, "more", "user_delete", true, &e), -ENOSPC);
+	ends_remove(&ends, 7);
+	assert_int_equal(ends_put(&ends, -1, "more", "user_delete", true, &e), 7);
+	assert_int_equal(fstat(ends.fd, &after), 0);
+	assert_int_equal(after.st_size, before.st_size);
+	assert_int_equal(after.st_blocks, before.st_blocks);
+	ends_close(&ends);
+	(void)unlink(ends_path());
+}
+
+static void notes_that_make_no_sense_are_none(void **state)
+{
+	char garbage[64];
+	struct ends_note note;
+
+	(void)state;
+	memset(garbage, 'x', sizeof(garbage));
+	assert_int_equal(ends_open(&ends, ends_path(), NULL), 0);
+	assert_int_equal(pwrite(ends.fd, garbage, sizeof(garbage), 0), (int)sizeof(garbage));
+	reopen_ends();
+	assert_false(ends_read(&ends, 0, &note));
+	memset(garbage, 'x', 40);
+	garbage[40] = '\0';
+	assert_int_equal(ends_put(&ends, -1, garbage, "exited", false, NULL), -ENAMETOOLONG);
+	ends_close(&ends);
+	(void)unlink(ends_path());
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -356,6 +446,9 @@ int main(void)
 		TEST(nobody_else_may_read_or_share_it),
 		TEST(a_newer_file_is_refused),
 		TEST(rubbish_is_no_database),
+		TEST(ends_are_read_again_until_they_are_removed),
+		TEST(ends_need_no_room_once_they_are_open),
+		TEST(notes_that_make_no_sense_are_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
