@@ -55,6 +55,12 @@ static void release_claims(struct creation *c, struct manager *m)
 		volumes_release(&m->volumes, c->claims[i].name);
 }
 
+static void keep_claims(struct creation *c)
+{
+	for (unsigned i = 0; i < c->n_claims; i++)
+		volumes_keep(&c->sb->manager->volumes, c->claims[i].name);
+}
+
 /* The sandbox goes on without its creation. */
 static void over(struct creation *c)
 {
@@ -83,6 +89,7 @@ static void succeeded(struct creation *c)
 	list_init(&waiters);
 	list_push_back(&c->waiters, &waiters);
 	list_remove(&c->waiters);
+	keep_claims(c);
 	over(c);
 	manager_schedule(sb);
 	manager_answer(&waiters, sb, E_OK, "");
@@ -122,6 +129,7 @@ static void ended_at_once(struct creation *c)
 		list_push_back(&sb->enders, w);
 	}
 	sb->manager->metrics.created++;
+	keep_claims(c);
 	over(c);
 	manager_idle(sb);
 }

@@ -366,7 +366,7 @@ static int load_one(void *ctx, struct record *rec, struct err *e)
 	if (!sandbox_ended(sb)) {
 		if (sb->state == SANDBOX_STOPPING)
 			sb->ending = MAX(sandbox_cause_of(sb->rec.reason), CAUSE_DELETED);
-		volumes_use_recorded(&m->volumes, sb->rec.volumes);
+		volumes_use_recorded(&m->volumes, sb->rec.volumes, sb->state != SANDBOX_PENDING);
 	}
 	manager_schedule(sb);
 	return 0;

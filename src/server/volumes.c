@@ -16,7 +16,7 @@
 struct volume {
 	char *name;
 	unsigned users;
-	bool ephemeral;
+	enum volume_stay stay;
 };
 
 static void volume_free(struct volume *vol)
@@ -30,7 +30,7 @@ static struct volume *volume_get(struct volumes *v, const char *name)
 	return map_get(&v->by_name, span_str(name));
 }
 
-static struct volume *volume_add(struct volumes *v, const char *name, bool ephemeral)
+static struct volume *volume_add(struct volumes *v, const char *name, enum volume_stay stay)
 {
 	struct volume *vol = volume_get(v, name);
 
@@ -40,7 +40,7 @@ static struct volume *volume_add(struct volumes *v, const char *name, bool ephem
 	if (vol == NULL)
 		return NULL;
 	vol->name = strdup(name);
-	vol->ephemeral = ephemeral;
+	vol->stay = stay;
 	if (vol->name == NULL || map_put(&v->by_name, span_str(name), vol, NULL) < 0) {
 		volume_free(vol);
 		return NULL;
@@ -67,7 +67,7 @@ static void drop_if_unused(struct volumes *v, struct volume *vol)
 {
 	if (vol->users > 0)
 		return;
-	if (vol->ephemeral) {
+	if (vol->stay != VOLUME_KEPT) {
 		log_info("volume removed with its last sandbox", { "name", vol->name });
 		set_aside(v, vol->name);
 		records_delete_volume(v->store, vol->name);
@@ -81,18 +81,24 @@ static void drop_if_unused(struct volumes *v, struct volume *vol)
 int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e)
 {
 	bool made = create && mkdirat(v->dir_fd, name, 0755) == 0;
+	enum volume_stay stay = !made       ? VOLUME_KEPT
+				: ephemeral ? VOLUME_EPHEMERAL
+					    : VOLUME_UNPROVEN;
 	struct volume *vol;
 
 	if (create && !made && errno != EEXIST)
 		return err_sys(e, "make volume '%s'", name);
 	if (!create && faccessat(v->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, "volume '%s'", name);
-	vol = volume_add(v, name, made && ephemeral);
-	if (vol == NULL)
+	vol = volume_add(v, name, stay);
+	if (vol == NULL) {
+		if (made)
+			(void)unlinkat(v->dir_fd, name, AT_REMOVEDIR);
 		return err_code(e, ENOMEM, "volume '%s'", name);
+	}
 	vol->users++;
 	if (made)
-		records_add_volume(v->store, name, ephemeral, NULL, NULL);
+		records_add_volume(v->store, name, stay, NULL, NULL);
 	return 0;
 }
 
@@ -106,7 +112,26 @@ void volumes_release(struct volumes *v, const char *name)
 	drop_if_unused(v, vol);
 }
 
-static void each_recorded(struct volumes *v, const char *json, bool use)
+void volumes_keep(struct volumes *v, const char *name)
+{
+	struct volume *vol = volume_get(v, name);
+
+	if (vol == NULL || vol->stay != VOLUME_UNPROVEN)
+		return;
+	vol->stay = VOLUME_KEPT;
+	records_keep_volume(v->store, name);
+}
+
+static void use(struct volumes *v, const char *name)
+{
+	struct volume *vol = volume_add(v, name, VOLUME_KEPT);
+
+	if (vol != NULL)
+		vol->users++;
+}
+
+static void each_recorded(struct volumes *v, const char *json,
+			  void (*each)(struct volumes *v, const char *name))
 {
 	AUTO(json_decref) json_t *list = NULL;
 	json_t *item;
@@ -117,38 +142,32 @@ static void each_recorded(struct volumes *v, const char *json, bool use)
 	json_array_foreach (list, i, item) {
 		const char *claim = NULL;
 
-		if (json_get_str(item, "claim", JSON_MAY, &claim, NULL) <= 0)
-			continue;
-		if (use) {
-			struct volume *vol = volume_add(v, claim, false);
-
-			if (vol != NULL)
-				vol->users++;
-		} else {
-			volumes_release(v, claim);
-		}
+		if (json_get_str(item, "claim", JSON_MAY, &claim, NULL) > 0)
+			each(v, claim);
 	}
 }
 
-void volumes_use_recorded(struct volumes *v, const char *json)
+void volumes_use_recorded(struct volumes *v, const char *json, bool made)
 {
-	each_recorded(v, json, true);
+	each_recorded(v, json, use);
+	if (made)
+		each_recorded(v, json, volumes_keep);
 }
 
 void volumes_release_recorded(struct volumes *v, const char *json)
 {
-	each_recorded(v, json, false);
+	each_recorded(v, json, volumes_release);
 }
 
 /* --- life --- */
 
-static int load_one(void *ctx, const char *name, bool ephemeral)
+static int load_one(void *ctx, const char *name, enum volume_stay stay)
 {
 	struct volumes *v = ctx;
 
-	if (!ephemeral)
+	if (stay == VOLUME_KEPT)
 		return 0;
-	return volume_add(v, name, true) != NULL ? 0 : -ENOMEM;
+	return volume_add(v, name, stay) != NULL ? 0 : -ENOMEM;
 }
 
 int volumes_init(struct volumes *v, const char *state_dir, struct store *store,

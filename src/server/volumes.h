@@ -1,5 +1,6 @@
 /* Named volumes: directories below STATE/volumes, made on demand, kept until their last user ends
- * if they were made to go with it. */
+ * if they were made to go with it. One that was made for a sandbox that never came to be goes, too,
+ * unless another that uses it has come to be. */
 #ifndef OSB_SERVER_VOLUMES_H
 #define OSB_SERVER_VOLUMES_H
 
@@ -12,7 +13,7 @@
 struct volumes {
 	struct store *store;
 	void (*sweep)(struct volumes *v); /* the runtime is to remove what was set aside */
-	struct map by_name;               /* -> struct volume; those in use or ephemeral */
+	struct map by_name;               /* -> struct volume; those in use or that may go */
 	int dir_fd;                       /* STATE/volumes */
 };
 
@@ -25,12 +26,15 @@ void volumes_free(struct volumes *v);
  * made with `ephemeral` goes with its last user; one that was there already never does. */
 int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e);
 void volumes_release(struct volumes *v, const char *name);
+/* A sandbox that uses it has come to be. */
+void volumes_keep(struct volumes *v, const char *name);
 
-/* After the records have been read: ephemeral ones that nobody uses go. */
+/* After the records have been read: what may go and nobody uses goes. */
 void volumes_settle(struct volumes *v);
 
-/* The users that a record's list of volumes names: [{"claim": NAME, ...}, ...]. */
-void volumes_use_recorded(struct volumes *v, const char *json);
+/* The users that a record's list of volumes names: [{"claim": NAME, ...}, ...]. `made`: the sandbox
+ * has come to be. */
+void volumes_use_recorded(struct volumes *v, const char *json, bool made);
 void volumes_release_recorded(struct volumes *v, const char *json);
 
 #endif

@@ -65,6 +65,8 @@ static const char sql_read_events[] =
 static const char sql_add_volume[] =
 	"INSERT INTO volumes (name, created_us, ephemeral) VALUES (?1, ?2, ?3)"
 	" ON CONFLICT (name) DO NOTHING";
+static const char sql_keep_volume[] =
+	"UPDATE volumes SET ephemeral = 0 WHERE name = ?1 AND ephemeral = 2";
 static const char sql_delete_volume[] = "DELETE FROM volumes WHERE name = ?1";
 static const char sql_load_volumes[] = "SELECT name, ephemeral FROM volumes";
 
@@ -385,12 +387,19 @@ static int run_add_volume(struct store_op *op, struct db *db, struct err *e)
 	return db_run(s, e);
 }
 
-void records_add_volume(struct store *s, const char *name, bool ephemeral, records_done *done,
-			void *ctx)
+void records_add_volume(struct store *s, const char *name, enum volume_stay stay,
+			records_done *done, void *ctx)
 {
-	struct write w = { .text = { name }, .number = ephemeral, .done = done, .ctx = ctx };
+	struct write w = { .text = { name }, .number = stay, .done = done, .ctx = ctx };
 
 	write_submit(s, run_add_volume, sql_add_volume, &w);
+}
+
+void records_keep_volume(struct store *s, const char *name)
+{
+	struct write w = { .text = { name } };
+
+	write_submit(s, run_simple, sql_keep_volume, &w);
 }
 
 void records_delete_volume(struct store *s, const char *name)
@@ -450,8 +459,15 @@ int records_load(struct store *s, int (*each)(void *ctx, struct record *rec, str
 	return r;
 }
 
-int records_load_volumes(struct store *s, int (*each)(void *ctx, const char *name, bool ephemeral),
-			 void *ctx, struct err *e)
+static enum volume_stay stay_of(int64_t number)
+{
+	return number == VOLUME_EPHEMERAL || number == VOLUME_UNPROVEN ? (enum volume_stay)number
+								       : VOLUME_KEPT;
+}
+
+int records_load_volumes(struct store *s,
+			 int (*each)(void *ctx, const char *name, enum volume_stay stay), void *ctx,
+			 struct err *e)
 {
 	struct db_stmt *stmt = db_stmt(store_db(s), sql_load_volumes, e);
 	int r;
@@ -459,7 +475,7 @@ int records_load_volumes(struct store *s, int (*each)(void *ctx, const char *nam
 	if (stmt == NULL)
 		return -EIO;
 	while ((r = db_step(stmt, e)) > 0) {
-		r = each(ctx, db_text(stmt, 0), db_i64(stmt, 1) != 0);
+		r = each(ctx, db_text(stmt, 0), stay_of(db_i64(stmt, 1)));
 		if (r < 0) {
 			db_reset(stmt);
 			return err_code(e, r, "volumes");

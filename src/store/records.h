@@ -71,10 +71,20 @@ void records_read_events(struct store *s, const char *id, unsigned limit,
 				      unsigned n_events),
 			 void *ctx);
 
-void records_add_volume(struct store *s, const char *name, bool ephemeral, records_done *done,
-			void *ctx);
+/* How long a named volume stays. The numbers are those on disk. */
+enum volume_stay {
+	VOLUME_KEPT = 0,
+	VOLUME_EPHEMERAL = 1, /* goes with the last sandbox that uses it */
+	VOLUME_UNPROVEN = 2,  /* no sandbox that uses it has come to be yet; goes if none does */
+};
+
+void records_add_volume(struct store *s, const char *name, enum volume_stay stay,
+			records_done *done, void *ctx);
+/* An unproven one is kept from now on. */
+void records_keep_volume(struct store *s, const char *name);
 void records_delete_volume(struct store *s, const char *name);
-int records_load_volumes(struct store *s, int (*each)(void *ctx, const char *name, bool ephemeral),
-			 void *ctx, struct err *e);
+int records_load_volumes(struct store *s,
+			 int (*each)(void *ctx, const char *name, enum volume_stay stay), void *ctx,
+			 struct err *e);
 
 #endif

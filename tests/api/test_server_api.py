@@ -2,6 +2,7 @@
 """The lifecycle API, route by route, against a live server, runner and execd."""
 # timeout: 600
 
+import concurrent.futures
 import datetime
 import re
 import time
@@ -332,6 +333,37 @@ def a_volume_holds_what_it_was_made_for_and_no_more():
     is_error(server.create(volumes=[volume("v", "/data", pvc={"claimName": "unsized", "storage": "16Mi"})]), 400,
              "VOLUME::INVALID_STORAGE")
     assert server.delete(sandbox).status == 204
+
+
+def volumes_there():
+    """Names on disk; what is being swept has none that a volume can have."""
+    return {name for name in os.listdir(os.path.join(server.state, "volumes")) if name[0].isalnum()}
+
+
+@case
+def a_create_that_fails_leaves_no_volume_that_it_made():
+    before = volumes_there()
+    kept = volume("k", "/k", pvc={"claimName": "has-been-used"})
+    assert server.delete(server.make(volumes=[kept])).status == 204
+    new = volume("n", "/n", pvc={"claimName": "made-in-vain"})
+    for fault in (volume("f", "/usr/no/such", pvc={"claimName": "nowhere-to-go"}),  # the runtime finds out
+                  volume("f", "/f", pvc={"claimName": "absent", "createIfNotExists": False}),  # before it is asked
+                  volume("f", "/f", pvc={"claimName": "too-large", "storage": "4Ei"})):
+        a = server.create(volumes=[kept, new, fault])
+        assert a.status in (400, 500, 503), (a.status, a.body)
+        until(lambda: volumes_there() == before | {"has-been-used"}, "what it made to go")
+    # what another sandbox uses stays, whoever made it and whichever ends first
+    bad, good = [new, volume("f", "/usr/no/such", pvc={"claimName": "nowhere-to-go"})], [new]
+    for _ in range(10):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda v: server.create(volumes=v), (bad, good, bad, bad)))
+        assert [a.status for a in answers] == [400, 202, 400, 400], [a.body for a in answers]
+        sandbox = answers[1].json["id"]
+        assert server.run(sandbox, "echo kept > /n/file; cat /n/file") == "kept"
+        assert server.delete(sandbox).status == 204
+        assert "made-in-vain" in volumes_there()
+        assert open(os.path.join(server.state, "volumes", "made-in-vain", "file"), encoding="ascii").read() == "kept\n"
+        shutil.rmtree(os.path.join(server.state, "volumes", "made-in-vain"))
 
 
 @case

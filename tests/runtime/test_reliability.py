@@ -306,6 +306,29 @@ def R07_killed_in_the_middle_of_a_create():
 
 
 @case
+def R07_a_volume_goes_with_the_create_that_nobody_lived_to_complete():
+    s = fresh()
+    claims = {claim: {"volumes": [{"name": "v", "mountPath": "/v", "pvc": {"claimName": claim}}]}
+              for claim in ("wanted", "unwanted")}
+    lives = s.make(**claims["wanted"])
+    with Held():
+        making = Later(s.create, **claims["unwanted"])
+        in_state(s, "Pending")
+        STAGE.kill("server")
+        making.get()
+    s = server()
+    volumes = os.path.join(STAGE.state, "volumes")
+    until(lambda: set(os.listdir(volumes)) == {"wanted"}, "what was made for nobody to go")
+    assert s.run(lives, "touch /v/x; ls /v") == "x"
+    assert s.delete(lives).status == 204
+    STAGE.stop()
+    server()
+    assert os.listdir(os.path.join(volumes, "wanted")) == ["x"], "it was to be kept"
+    shutil.rmtree(os.path.join(volumes, "wanted"))
+    nothing_left()
+
+
+@case
 def R07_killed_in_the_middle_of_a_delete():
     for victims in (["server"], ["runner"], ["server", "runner"]):
         s = fresh()

@@ -274,15 +274,17 @@ static void the_latest_events_are_kept(void **state)
 	await(3);
 }
 
-static int count_volume(void *ctx, const char *name, bool ephemeral)
+static int count_volume(void *ctx, const char *name, enum volume_stay stay)
 {
+	static const char *const names[] = {
+		[VOLUME_KEPT] = "kept",
+		[VOLUME_EPHEMERAL] = "going",
+		[VOLUME_UNPROVEN] = "new",
+	};
 	unsigned *seen = ctx;
 
-	if (strcmp(name, "kept") == 0)
-		assert_false(ephemeral);
-	else
-		assert_string_equal(name, "going");
-	(*seen)++;
+	assert_string_equal(name, names[stay]);
+	*seen |= 1u << stay;
 	return 0;
 }
 
@@ -291,15 +293,27 @@ static void volumes_are_remembered_as_they_were_made(void **state)
 	unsigned seen = 0;
 
 	(void)state;
-	records_add_volume(t.store, "kept", false, NULL, NULL);
-	records_add_volume(t.store, "kept", true, answered, NULL); /* the first word counts */
-	records_add_volume(t.store, "going", true, NULL, NULL);
-	records_add_volume(t.store, "gone", true, NULL, NULL);
+	records_add_volume(t.store, "kept", VOLUME_KEPT, NULL, NULL);
+	/* the first word counts */
+	records_add_volume(t.store, "kept", VOLUME_EPHEMERAL, answered, NULL);
+	records_add_volume(t.store, "going", VOLUME_EPHEMERAL, NULL, NULL);
+	records_add_volume(t.store, "gone", VOLUME_EPHEMERAL, NULL, NULL);
+	records_add_volume(t.store, "new", VOLUME_UNPROVEN, NULL, NULL);
 	records_delete_volume(t.store, "gone");
+	records_keep_volume(t.store, "going"); /* this is not what it was made for */
 	reopen();
 	assert_int_equal(t.last_result, 0);
 	assert_int_equal(records_load_volumes(t.store, count_volume, &seen, NULL), 0);
-	assert_int_equal(seen, 2);
+	assert_int_equal(seen, 7);
+	records_delete_volume(t.store, "kept");
+	records_delete_volume(t.store, "going");
+	records_add_volume(t.store, "kept", VOLUME_UNPROVEN, NULL, NULL);
+	records_keep_volume(t.store, "kept");
+	records_delete_volume(t.store, "new");
+	reopen();
+	seen = 0;
+	assert_int_equal(records_load_volumes(t.store, count_volume, &seen, NULL), 0);
+	assert_int_equal(seen, 1u << VOLUME_KEPT);
 }
 
 static void nobody_else_may_read_or_share_it(void **state)
