@@ -27,6 +27,13 @@ uint64_t clock_mono_ms(void)
 	return clock_mono_us() / 1000u;
 }
 
+int64_t clock_boot_us(void)
+{
+	struct timespec ts = now(CLOCK_BOOTTIME);
+
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
 int64_t clock_wall_us(void)
 {
 	struct timespec ts = now(CLOCK_REALTIME);

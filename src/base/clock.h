@@ -1,4 +1,5 @@
-/* Time: monotonic for deadlines, wall clock for what people and protocols read. */
+/* Time: monotonic for deadlines, wall clock for what people and protocols read, and the time since
+ * boot for promises of hours: it goes on while the machine is suspended, and nobody sets it. */
 #ifndef OSB_BASE_CLOCK_H
 #define OSB_BASE_CLOCK_H
 
@@ -10,6 +11,7 @@
 
 uint64_t clock_mono_ms(void);
 uint64_t clock_mono_us(void);
+int64_t clock_boot_us(void); /* the same for all programs until the next boot */
 int64_t clock_wall_ms(void);
 int64_t clock_wall_us(void);
 

@@ -56,7 +56,7 @@ static void on_resumed(struct driver_call *c, int error, const char *why)
 
 	sb->busy = false;
 	if (sb->state == SANDBOX_RESUMING) {
-		sb->accessed_us = clock_wall_us();
+		sb->accessed_us = clock_boot_us();
 		if (error == 0)
 			sandbox_enter(sb, SANDBOX_RUNNING, "user_resume", "resumed by request");
 		else
@@ -90,8 +90,9 @@ void manager_resume(struct sandbox *sb, struct waiter *w)
 struct change {
 	struct sandbox *sb;
 	struct list waiters;
-	int64_t expires_us, former_us; /* 0: it is none of the time */
-	json_t *metadata, *former;     /* NULL: it is none of the metadata */
+	int64_t expires_us; /* 0: it is none of the time */
+	int64_t former_expires_us, former_lapses_us;
+	json_t *metadata, *former; /* NULL: it is none of the metadata */
 };
 
 /* Unless somebody has changed it again meanwhile. */
@@ -102,7 +103,8 @@ static void take_back(struct change *ch)
 	if (sandbox_ended(sb) || sb->forgotten)
 		return;
 	if (ch->expires_us != 0 && sb->rec.expires_us == ch->expires_us) {
-		sb->rec.expires_us = ch->former_us;
+		sb->rec.expires_us = ch->former_expires_us;
+		sb->rec.lapses_us = ch->former_lapses_us;
 		manager_schedule(sb);
 	}
 	if (ch->metadata != NULL && sb->metadata == ch->metadata)
@@ -147,10 +149,13 @@ void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
 
 	if (ch == NULL)
 		return;
-	ch->former_us = sb->rec.expires_us;
-	ch->expires_us = sb->rec.expires_us = expires_us;
+	ch->expires_us = expires_us;
+	ch->former_expires_us = sb->rec.expires_us;
+	ch->former_lapses_us = sb->rec.lapses_us;
+	sandbox_set_expiry(sb, expires_us);
 	manager_schedule(sb);
-	records_set_expiry(sb->manager->store, sb->rec.id, expires_us, on_changed, ch);
+	records_set_expiry(sb->manager->store, sb->rec.id, expires_us, sb->rec.lapses_us,
+			   on_changed, ch);
 	(void)clock_rfc3339(expires_us, line);
 	manager_event(sb, "renewed", line);
 }
@@ -181,18 +186,22 @@ void manager_metadata(struct sandbox *sb, json_t *metadata, struct waiter *w)
 void manager_touch(struct sandbox *sb)
 {
 	struct manager *m = sb->manager;
-	int64_t now_us = clock_wall_us(), expires_us;
+	struct record *rec = &sb->rec;
+	int64_t now_us = clock_boot_us(), expires_us, lapses_us;
 
 	sb->accessed_us = now_us;
-	if (sb->rec.renew_s == 0 || sb->rec.expires_us == 0 || !m->config->renew_enabled ||
-	    sb->state != SANDBOX_RUNNING || sb->ending != CAUSE_NONE ||
-	    now_us - sb->renewed_us < m->config->renew_interval_s * 1000000)
+	if (rec->renew_s == 0 || rec->expires_us == 0 || !m->config->renew_enabled ||
+	    sb->state != SANDBOX_RUNNING || sb->ending != CAUSE_NONE)
+		return;
+	if (sb->renewed_us != 0 && now_us - sb->renewed_us < m->config->renew_interval_s * 1000000)
 		return;
 	sb->renewed_us = now_us;
-	expires_us = now_us + sb->rec.renew_s * 1000000;
-	if (expires_us <= sb->rec.expires_us)
+	expires_us = MAX(rec->expires_us, clock_wall_us() + rec->renew_s * 1000000);
+	lapses_us = MAX(rec->lapses_us, now_us + rec->renew_s * 1000000);
+	if (expires_us == rec->expires_us && lapses_us == rec->lapses_us)
 		return;
-	sb->rec.expires_us = expires_us;
+	rec->expires_us = expires_us;
+	rec->lapses_us = lapses_us;
 	manager_schedule(sb);
-	records_set_expiry(m->store, sb->rec.id, expires_us, NULL, NULL);
+	records_set_expiry(m->store, rec->id, expires_us, lapses_us, NULL, NULL);
 }

@@ -340,6 +340,7 @@ static int make_record(struct creation *c, struct record *ret)
 	rec.state = (char *)(uintptr_t)sandbox_state_name(SANDBOX_PENDING);
 	rec.created_us = rec.transition_us = clock_wall_us();
 	rec.expires_us = c->timeout_s > 0 ? rec.created_us + c->timeout_s * 1000000 : 0;
+	rec.lapses_us = c->timeout_s > 0 ? clock_boot_us() + c->timeout_s * 1000000 : 0;
 	return record_copy(&rec, ret, NULL);
 }
 

@@ -65,6 +65,12 @@ int manager_add(struct manager *m, struct sandbox *sb)
 	return 0;
 }
 
+static void unschedule(struct sandbox *sb)
+{
+	ttl_clear(&sb->manager->dates, &sb->date);
+	ttl_clear(&sb->manager->delays, &sb->delay);
+}
+
 void manager_forget(struct sandbox *sb)
 {
 	struct manager *m = sb->manager;
@@ -73,7 +79,7 @@ void manager_forget(struct sandbox *sb)
 	if (sb->forgotten)
 		return;
 	sb->forgotten = true;
-	ttl_clear(&m->ttl, &sb->due);
+	unschedule(sb);
 	(void)map_remove(&m->by_id, span_str(sb->rec.id));
 	list_remove(&sb->link);
 	list_remove(&sb->ended_link);
@@ -117,51 +123,91 @@ void manager_answer(struct list *waiters, struct sandbox *sb, enum error error, 
 
 /* --- time --- */
 
+/* A life ends when the wall clock says so, as the client was told, and at the latest after as much
+ * time as was left when that was settled: a clock that is set back lengthens no life. */
+static bool expired(const struct sandbox *sb)
+{
+	return sb->rec.expires_us != 0 &&
+	       (sb->rec.expires_us <= clock_wall_us() || sb->rec.lapses_us <= clock_boot_us());
+}
+
+/* When nobody will have used it for too long, since boot; 0: never. */
+static int64_t idle_at_us(const struct sandbox *sb)
+{
+	if (sb->rec.idle_s == 0 || sb->state != SANDBOX_RUNNING)
+		return 0;
+	return sb->accessed_us + sb->rec.idle_s * 1000000;
+}
+
+/* The same for a record that has been there long enough to be looked at. */
+static int64_t forget_at_us(const struct sandbox *sb)
+{
+	int64_t retention_us = sb->manager->config->retention_s * 1000000;
+	int64_t past_us = clock_wall_us() - sb->rec.ended_us;
+
+	return MAX(clock_boot_us() + retention_us - MAX(past_us, 0), 1);
+}
+
+static void schedule_one(struct sandbox *sb, struct ttl *t, struct heap_entry *entry, int64_t at_us)
+{
+	if (at_us == 0)
+		ttl_clear(t, entry);
+	else if (ttl_set(t, entry, at_us) < 0)
+		log_error("out of memory: a sandbox will not expire", { "id", sb->rec.id });
+}
+
 void manager_schedule(struct sandbox *sb)
 {
 	struct manager *m = sb->manager;
-	int64_t at_us = 0;
+	int64_t date_us = 0, delay_us;
 
-	if (sandbox_ended(sb)) {
-		at_us = sb->rec.ended_us + m->config->retention_s * 1000000;
-	} else if (sb->state == SANDBOX_STOPPING) {
+	if (sb->state == SANDBOX_STOPPING)
 		return; /* set by whoever has to try again */
+	if (sandbox_ended(sb)) {
+		delay_us = forget_at_us(sb);
 	} else {
-		int64_t idle_us = sb->accessed_us + sb->rec.idle_s * 1000000;
+		int64_t idle_us = idle_at_us(sb);
 
-		at_us = sb->rec.expires_us;
-		if (sb->rec.idle_s > 0 && sb->state == SANDBOX_RUNNING &&
-		    (at_us == 0 || idle_us < at_us))
-			at_us = idle_us;
+		date_us = sb->rec.expires_us;
+		delay_us = sb->rec.lapses_us;
+		if (idle_us != 0 && (delay_us == 0 || idle_us < delay_us))
+			delay_us = idle_us;
 	}
-	if (at_us == 0)
-		ttl_clear(&m->ttl, &sb->due);
-	else if (ttl_set(&m->ttl, &sb->due, at_us) < 0)
-		log_error("out of memory: a sandbox will not expire", { "id", sb->rec.id });
+	schedule_one(sb, &m->dates, &sb->date, date_us);
+	schedule_one(sb, &m->delays, &sb->delay, delay_us);
 }
 
 static void begin_removal(struct sandbox *sb);
 
-static void on_due(struct ttl *t, struct heap_entry *entry)
+static void time_passed(struct sandbox *sb)
 {
-	struct sandbox *sb = CONTAINER_OF(entry, struct sandbox, due);
-	int64_t now_us = clock_wall_us();
+	int64_t idle_us = idle_at_us(sb);
 
-	(void)t;
 	if (sandbox_ended(sb)) {
 		manager_forget(sb);
 	} else if (sb->state == SANDBOX_STOPPING) {
 		if (!sb->busy)
 			begin_removal(sb);
-	} else if (sb->rec.expires_us != 0 && sb->rec.expires_us <= now_us) {
+	} else if (expired(sb)) {
 		sb->manager->metrics.expired++;
 		manager_end(sb, CAUSE_EXPIRED, NULL);
-	} else if (sb->rec.idle_s > 0 && sb->state == SANDBOX_RUNNING &&
-		   sb->accessed_us + sb->rec.idle_s * 1000000 <= now_us) {
+	} else if (idle_us != 0 && idle_us <= clock_boot_us()) {
 		manager_end(sb, CAUSE_IDLE, NULL);
 	} else {
 		manager_schedule(sb); /* renewed or used meanwhile */
 	}
+}
+
+static void on_date(struct ttl *t, struct heap_entry *entry)
+{
+	(void)t;
+	time_passed(CONTAINER_OF(entry, struct sandbox, date));
+}
+
+static void on_delay(struct ttl *t, struct heap_entry *entry)
+{
+	(void)t;
+	time_passed(CONTAINER_OF(entry, struct sandbox, delay));
 }
 
 /* --- the end --- */
@@ -214,7 +260,7 @@ static void on_removed(struct driver_call *c, int error, const char *why)
 	 * is tried again. */
 	log_warn("a sandbox could not be removed", { "id", sb->rec.id }, { "error", why });
 	if (error != -ECONNRESET && error != -ECANCELED)
-		(void)ttl_set(&sb->manager->ttl, &sb->due, clock_wall_us() + REMOVE_RETRY_US);
+		(void)ttl_set(&sb->manager->delays, &sb->delay, clock_boot_us() + REMOVE_RETRY_US);
 	if (error != -ECONNRESET)
 		manager_answer(&sb->enders, sb, manager_error(error, E_DELETE_FAILED), why);
 }
@@ -244,7 +290,7 @@ static void on_stopping_recorded(void *ctx, int result, const char *why)
  * ends what was begun, and does not take it for a sandbox that was lost. */
 static void begin_removal(struct sandbox *sb)
 {
-	ttl_clear(&sb->manager->ttl, &sb->due);
+	unschedule(sb);
 	sb->busy = true;
 	if (sb->state == SANDBOX_STOPPING) {
 		remove_from_runtime(sb);
@@ -393,7 +439,10 @@ int manager_init(struct io_loop *loop, struct manager *m, const struct config *c
 	r = volumes_init(&m->volumes, config->state_dir, store, sweep, e);
 	if (r < 0)
 		return r;
-	r = ttl_init(loop, &m->ttl, on_due, e);
+	r = ttl_init(loop, &m->dates, TTL_WALL, on_date, e);
+	if (r < 0)
+		return r;
+	r = ttl_init(loop, &m->delays, TTL_BOOT, on_delay, e);
 	if (r < 0)
 		return r;
 	deadline_queue_init(loop, &m->create_deadlines, (uint64_t)config->create_timeout_s * 1000,
@@ -412,10 +461,15 @@ static void deadlines_closed(struct io_timer *t)
 	m->closed(m);
 }
 
-static void ttl_closed(struct ttl *t)
+static void delays_closed(struct ttl *t)
 {
-	deadline_queue_close(&CONTAINER_OF(t, struct manager, ttl)->create_deadlines,
+	deadline_queue_close(&CONTAINER_OF(t, struct manager, delays)->create_deadlines,
 			     deadlines_closed);
+}
+
+static void dates_closed(struct ttl *t)
+{
+	ttl_close(&CONTAINER_OF(t, struct manager, dates)->delays, delays_closed);
 }
 
 void manager_close(struct manager *m, void (*closed)(struct manager *m))
@@ -433,5 +487,5 @@ void manager_close(struct manager *m, void (*closed)(struct manager *m))
 	}
 	map_free(&m->by_id);
 	volumes_free(&m->volumes);
-	ttl_close(&m->ttl, ttl_closed);
+	ttl_close(&m->dates, dates_closed);
 }

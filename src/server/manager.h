@@ -41,7 +41,8 @@ struct manager {
 	struct driver_call sweep;
 	bool sweeping, sweep_again;
 	struct metrics metrics;
-	struct ttl ttl;
+	struct ttl dates;  /* by the wall clock: expiresAt */
+	struct ttl delays; /* by time since boot: all else */
 	struct map by_id;
 	struct list all;   /* the newest first */
 	struct list ended; /* those that can still be looked at, the oldest first */

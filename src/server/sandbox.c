@@ -115,7 +115,9 @@ int sandbox_new(struct manager *m, struct record *rec, struct sandbox **ret, str
 	sb->state = state;
 	sb->metadata = metadata;
 	sb->manager = m;
-	sb->accessed_us = clock_wall_us();
+	sb->accessed_us = clock_boot_us();
+	if (sb->rec.lapses_us == 0)
+		sandbox_set_expiry(sb, sb->rec.expires_us);
 	sb->holds = 1;
 	sb->note = -1;
 	list_init(&sb->link);
@@ -161,6 +163,14 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state to, const char *reason
 	sb->rec.transition_us = clock_wall_us();
 	if (sandbox_ended(sb))
 		sb->rec.ended_us = sb->rec.transition_us;
+}
+
+void sandbox_set_expiry(struct sandbox *sb, int64_t expires_us)
+{
+	int64_t left_us = expires_us - clock_wall_us();
+
+	sb->rec.expires_us = expires_us;
+	sb->rec.lapses_us = expires_us != 0 ? MAX(clock_boot_us() + left_us, 1) : 0;
 }
 
 int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e)

@@ -52,9 +52,9 @@ struct sandbox {
 	enum sandbox_state state;
 	json_t *metadata;
 	struct manager *manager;
-	struct list link;       /* manager->all, the newest first */
-	struct list ended_link; /* manager->ended, the oldest first */
-	struct heap_entry due;  /* the next thing time brings */
+	struct list link;              /* manager->all, the newest first */
+	struct list ended_link;        /* manager->ended, the oldest first */
+	struct heap_entry date, delay; /* the next things that time brings */
 
 	struct driver_call call; /* one operation of the runtime at a time */
 	bool busy;
@@ -68,12 +68,11 @@ struct sandbox {
 	unsigned seen_in;          /* in that generation of connections */
 
 	struct http_upstream *execd;
-	struct list ports; /* of the gateway */
-	int64_t accessed_us;
-	int64_t renewed_us;
-	unsigned holds; /* freed when it is out of the map and nobody holds it */
-	bool forgotten; /* out of the map */
-	int note;       /* its slot in manager->ends; negative: none */
+	struct list ports;               /* of the gateway */
+	int64_t accessed_us, renewed_us; /* since boot */
+	unsigned holds;                  /* freed when it is out of the map and nobody holds it */
+	bool forgotten;                  /* out of the map */
+	int note;                        /* its slot in manager->ends; negative: none */
 };
 
 static inline bool sandbox_ended(const struct sandbox *sb)
@@ -89,6 +88,9 @@ void sandbox_drop(struct sandbox *sb);
 /* To another state, with the reason in the record; asserts that the edge exists. */
 void sandbox_enter(struct sandbox *sb, enum sandbox_state to, const char *reason,
 		   const char *message);
+
+/* A new end, by both clocks. */
+void sandbox_set_expiry(struct sandbox *sb, int64_t expires_us);
 
 enum sandbox_state sandbox_final_state(enum sandbox_cause cause);
 const char *sandbox_reason(enum sandbox_cause cause);

@@ -7,6 +7,15 @@
 /* Overdue entries handled in one go, so that thousands at once do not hold up the loop. */
 #define MAX_PER_TURN 64
 
+static const struct {
+	clockid_t id;
+	int flags;
+	int64_t (*now_us)(void);
+} clocks[] = {
+	[TTL_WALL] = { CLOCK_REALTIME, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, clock_wall_us },
+	[TTL_BOOT] = { CLOCK_BOOTTIME, TFD_TIMER_ABSTIME, clock_boot_us },
+};
+
 static void on_arm(struct io_defer *d)
 {
 	struct ttl *t = CONTAINER_OF(d, struct ttl, arm);
@@ -19,14 +28,13 @@ static void on_arm(struct io_defer *d)
 	t->armed_us = at_us;
 	when.it_value.tv_sec = (time_t)(at_us / 1000000);
 	when.it_value.tv_nsec = (long)(at_us % 1000000) * 1000;
-	(void)timerfd_settime(t->timer.fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when,
-			      NULL);
+	(void)timerfd_settime(t->timer.fd, clocks[t->clock].flags, &when, NULL);
 }
 
 static void on_ready(struct stream *s, unsigned events)
 {
 	struct ttl *t = CONTAINER_OF(s, struct ttl, timer);
-	int64_t now_us = clock_wall_us();
+	int64_t now_us = clocks[t->clock].now_us();
 	uint64_t count;
 
 	(void)events;
@@ -45,14 +53,15 @@ static void on_ready(struct stream *s, unsigned events)
 	io_defer_add(stream_loop(s), &t->arm);
 }
 
-int ttl_init(struct io_loop *l, struct ttl *t, void (*due)(struct ttl *t, struct heap_entry *entry),
-	     struct err *e)
+int ttl_init(struct io_loop *l, struct ttl *t, enum ttl_clock clock,
+	     void (*due)(struct ttl *t, struct heap_entry *entry), struct err *e)
 {
-	int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	int fd = timerfd_create(clocks[clock].id, TFD_CLOEXEC | TFD_NONBLOCK);
 	int r;
 
 	if (fd < 0)
 		return err_sys(e, "timer");
+	t->clock = clock;
 	t->heap = (struct heap){ 0 };
 	t->due = due;
 	t->armed_us = 0;

@@ -37,20 +37,22 @@ static const struct column {
 	{ offsetof(struct record, renew_s), false },
 	{ offsetof(struct record, idle_s), false },
 	{ offsetof(struct record, network), false },
+	{ offsetof(struct record, lapses_us), false },
 };
 
 #define COLUMN_NAMES                                                                   \
 	"id, state, reason, message, transition_us, created_us, expires_us, ended_us," \
 	" hidden, image, entrypoint, metadata, limits, volumes, extensions, os, arch," \
-	" token, secure_token, boot_id, renew_s, idle_s, network"
+	" token, secure_token, boot_id, renew_s, idle_s, network, lapses_us"
 
 static const char sql_insert[] = "INSERT INTO sandboxes (" COLUMN_NAMES ") VALUES "
-				 "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+				 "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 static const char sql_load[] = "SELECT " COLUMN_NAMES " FROM sandboxes ORDER BY created_us, id";
 static const char sql_status[] =
 	"UPDATE sandboxes SET state = ?2, reason = ?3, message = ?4, transition_us = ?5,"
 	" ended_us = ?6, hidden = ?7, boot_id = ?8, network = ?9 WHERE id = ?1";
-static const char sql_expiry[] = "UPDATE sandboxes SET expires_us = ?2 WHERE id = ?1";
+static const char sql_expiry[] =
+	"UPDATE sandboxes SET expires_us = ?2, lapses_us = ?3 WHERE id = ?1";
 static const char sql_metadata[] = "UPDATE sandboxes SET metadata = ?2 WHERE id = ?1";
 static const char sql_delete[] = "DELETE FROM sandboxes WHERE id = ?1";
 static const char sql_add_event[] =
@@ -226,6 +228,34 @@ void records_set_status(struct store *s, const struct record *rec, records_done 
 	write_submit(s, run_status, sql_status, &w);
 }
 
+static int run_expiry(struct store_op *op, struct db *db, struct err *e)
+{
+	struct write *w = CONTAINER_OF(op, struct write, op);
+	struct db_stmt *s = db_stmt(db, w->sql, e);
+
+	if (s == NULL)
+		return -EIO;
+	if (w->incomplete)
+		return err_code(e, ENOMEM, "record");
+	db_bind_text(s, 1, w->text[0]);
+	db_bind_i64(s, 2, w->rec.expires_us);
+	db_bind_i64(s, 3, w->rec.lapses_us);
+	return db_run(s, e);
+}
+
+void records_set_expiry(struct store *s, const char *id, int64_t expires_us, int64_t lapses_us,
+			records_done *done, void *ctx)
+{
+	struct write w = {
+		.text = { id },
+		.rec = { .expires_us = expires_us, .lapses_us = lapses_us },
+		.done = done,
+		.ctx = ctx,
+	};
+
+	write_submit(s, run_expiry, sql_expiry, &w);
+}
+
 /* ?1 a text, ?2 another or a number */
 static int run_simple(struct store_op *op, struct db *db, struct err *e)
 {
@@ -242,14 +272,6 @@ static int run_simple(struct store_op *op, struct db *db, struct err *e)
 	else
 		db_bind_i64(s, 2, w->number); /* of no effect where there is no ?2 */
 	return db_run(s, e);
-}
-
-void records_set_expiry(struct store *s, const char *id, int64_t expires_us, records_done *done,
-			void *ctx)
-{
-	struct write w = { .text = { id }, .number = expires_us, .done = done, .ctx = ctx };
-
-	write_submit(s, run_simple, sql_expiry, &w);
 }
 
 void records_set_metadata(struct store *s, const char *id, const char *json, records_done *done,

@@ -20,6 +20,7 @@ struct record {
 	int64_t transition_us;
 	int64_t created_us;
 	int64_t expires_us; /* 0: never */
+	int64_t lapses_us;  /* the same as time since boot; 0: never, or nobody noted it */
 	int64_t ended_us;   /* 0: not yet */
 	int64_t hidden;     /* ended because somebody asked for it: not shown unless asked for */
 	char *image;
@@ -45,8 +46,8 @@ typedef void records_done(void *ctx, int result, const char *why);
 void records_insert(struct store *s, const struct record *rec, records_done *done, void *ctx);
 /* state, reason, message, transition_us, ended_us, hidden, boot_id and network */
 void records_set_status(struct store *s, const struct record *rec, records_done *done, void *ctx);
-void records_set_expiry(struct store *s, const char *id, int64_t expires_us, records_done *done,
-			void *ctx);
+void records_set_expiry(struct store *s, const char *id, int64_t expires_us, int64_t lapses_us,
+			records_done *done, void *ctx);
 void records_set_metadata(struct store *s, const char *id, const char *json, records_done *done,
 			  void *ctx);
 /* With its events. */

@@ -45,6 +45,7 @@ static const char *const steps[] = {
 	"  created_us INTEGER NOT NULL,"
 	"  ephemeral INTEGER NOT NULL" /* goes with the last sandbox that uses it */
 	") STRICT, WITHOUT ROWID;",
+	"ALTER TABLE sandboxes ADD COLUMN lapses_us INTEGER NOT NULL DEFAULT 0;",
 };
 
 static int current_version(struct db *db, int64_t *ret, struct err *e)

@@ -63,9 +63,9 @@ IN_PART = {
     "R02": "5 MiB here; 4 GiB and their digest are a part of make bench BENCH=execd",
     "R07": "forks and snapshots wait for snapshots and forks",
     "R14": "100,000 rounds by OSB_FLAT_ROUNDS of tests/runtime/test_flat.py, not in every run",
-    "R16": "clock jumps and suspend are not made to happen",
 }
 
+_CLOCK = "tests/runtime/test_clock.py"
 _RELIABILITY = "tests/runtime/test_reliability.py"
 ELSEWHERE = {
     "R01": [(_RELIABILITY, "R01_ten_rounds_of_pause_and_resume_keep_every_byte")],
@@ -86,7 +86,12 @@ ELSEWHERE = {
             ("tests/api/test_execd_stress.py", "a_thousand_commands_leave_nothing")],
     "R15": [(_RELIABILITY, "R15_a_full_disk_gives_clean_errors_at_every_step"),
             (_RELIABILITY, "R15_a_server_killed_on_a_full_disk_comes_back")],
-    "R16": [("tests/runtime/test_cgroups.py", "v1_alone"), ("tests/runtime/test_cgroups.py", "v2_alone"),
+    "R16": [(_CLOCK, "a_clock_set_forward_ends_what_has_expired_and_nothing_else"),
+            (_CLOCK, "a_clock_set_back_lengthens_no_life"),
+            (_CLOCK, "a_clock_set_back_while_nobody_looked_lengthens_no_life"),
+            (_CLOCK, "what_was_due_while_the_machine_slept_ends_when_it_wakes"),
+            (_CLOCK, "use_renews_whatever_the_clock_says"), (_CLOCK, "a_renewal_counts_from_when_it_is_made"),
+            ("tests/runtime/test_cgroups.py", "v1_alone"), ("tests/runtime/test_cgroups.py", "v2_alone"),
             ("tests/runtime/test_cgroups.py", "none_at_all"),
             ("tests/runtime/test_net.py", "without_nft_there_is_no_network"),
             ("tests/runtime/test_boxes.py", "what_is_not_the_runners_own_is_refused"),

@@ -24,6 +24,8 @@ static void clocks_agree_with_the_system(void **state)
 	assert_true(clock_wall_ms() >= wall / 1000);
 	assert_true(clock_mono_us() >= mono);
 	assert_true(clock_mono_ms() >= mono / 1000);
+	/* which stops while the machine is suspended */
+	assert_true(clock_boot_us() >= (int64_t)mono);
 }
 
 static void rfc3339_writes(void **state)

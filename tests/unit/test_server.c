@@ -222,6 +222,7 @@ static void histograms_count_up_to_all(void **state)
 static struct {
 	struct io_loop loop;
 	struct ttl ttl;
+	int64_t (*now_us)(void);
 	struct heap_entry entries[4];
 	unsigned order[8];
 	unsigned n;
@@ -236,19 +237,19 @@ static void on_due(struct ttl *t, struct heap_entry *entry)
 {
 	tt.order[tt.n++] = (unsigned)(entry - tt.entries);
 	if (entry == &tt.entries[1] && tt.n == 1)
-		(void)ttl_set(t, entry, clock_wall_us() + 20000); /* once more */
+		(void)ttl_set(t, entry, tt.now_us() + 20000); /* once more */
 	if (heap_top(&t->heap) == NULL)
 		ttl_close(t, ttl_gone);
 }
 
-static void what_is_due_comes_in_order(void **state)
+static void due_in_order(enum ttl_clock clock, int64_t (*clock_us)(void))
 {
-	int64_t now_us = clock_wall_us();
+	int64_t now_us = clock_us();
 
-	(void)state;
 	memset(&tt, 0, sizeof(tt));
+	tt.now_us = clock_us;
 	assert_int_equal(io_loop_init(&tt.loop, NULL), 0);
-	assert_int_equal(ttl_init(&tt.loop, &tt.ttl, on_due, NULL), 0);
+	assert_int_equal(ttl_init(&tt.loop, &tt.ttl, clock, on_due, NULL), 0);
 	assert_int_equal(ttl_set(&tt.ttl, &tt.entries[0], now_us + 10000), 0);
 	assert_int_equal(ttl_set(&tt.ttl, &tt.entries[1], now_us - 5000000), 0); /* overdue */
 	assert_int_equal(ttl_set(&tt.ttl, &tt.entries[2], now_us + 3600 * INT64_C(1000000)), 0);
@@ -262,6 +263,39 @@ static void what_is_due_comes_in_order(void **state)
 	assert_int_equal(tt.order[2], 0);
 	assert_int_equal(tt.order[3], 1);
 	io_loop_free(&tt.loop);
+}
+
+static void what_is_due_comes_in_order(void **state)
+{
+	(void)state;
+	due_in_order(TTL_WALL, clock_wall_us);
+	due_in_order(TTL_BOOT, clock_boot_us);
+}
+
+/* A record from before lapses were noted, or a life that is set anew: both clocks say the same. */
+static void an_end_is_noted_on_both_clocks(void **state)
+{
+	struct record rec = {
+		.id = strdup("x"),
+		.state = strdup("Running"),
+		.token = strdup("t"),
+		.entrypoint = strdup("[]"),
+		.metadata = strdup("{}"),
+		.expires_us = clock_wall_us() + 60 * INT64_C(1000000),
+	};
+	struct sandbox *sb;
+	int64_t left_us;
+
+	(void)state;
+	assert_int_equal(sandbox_new(NULL, &rec, &sb, NULL), 0);
+	left_us = sb->rec.lapses_us - clock_boot_us();
+	assert_true(left_us > 0 && left_us <= 60 * INT64_C(1000000));
+	sandbox_set_expiry(sb, clock_wall_us() + 3600 * INT64_C(1000000));
+	left_us = sb->rec.lapses_us - clock_boot_us();
+	assert_true(left_us > 60 * INT64_C(1000000) && left_us <= 3600 * INT64_C(1000000));
+	sandbox_set_expiry(sb, 0);
+	assert_int_equal(sb->rec.lapses_us, 0);
+	sandbox_drop(sb);
 }
 
 int main(void)
@@ -278,6 +312,7 @@ int main(void)
 		cmocka_unit_test(settings_are_checked),
 		cmocka_unit_test(histograms_count_up_to_all),
 		cmocka_unit_test(what_is_due_comes_in_order),
+		cmocka_unit_test(an_end_is_noted_on_both_clocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,7 @@ static struct record sample(const char *id, int64_t created_us)
 		.transition_us = created_us,
 		.created_us = created_us,
 		.expires_us = created_us + 60,
+		.lapses_us = created_us + 6,
 		.image = text("host"),
 		.entrypoint = text("[\"true\"]"),
 		.metadata = text("{\"a\":\"b\"}"),
@@ -178,7 +179,7 @@ static void records_survive(void **state)
 	a.boot_id = text("this one");
 	a.hidden = 1;
 	records_set_status(t.store, &a, answered, NULL);
-	records_set_expiry(t.store, "b-later", 99, answered, NULL);
+	records_set_expiry(t.store, "b-later", 99, 77, answered, NULL);
 	records_set_metadata(t.store, "b-later", "{}", answered, NULL);
 	reopen(); /* finishes what was submitted */
 	assert_int_equal(t.answers, 5);
@@ -189,12 +190,14 @@ static void records_survive(void **state)
 	assert_string_equal(l.recs[0].state, "Pending");
 	assert_string_equal(l.recs[0].metadata, "{\"a\":\"b\"}");
 	assert_int_equal(l.recs[0].idle_s, 7);
+	assert_int_equal(l.recs[0].lapses_us, 1006);
 	assert_null(l.recs[0].reason);
 	assert_null(l.recs[0].os);
 	assert_string_equal(l.recs[1].state, "Running");
 	assert_string_equal(l.recs[1].boot_id, "this one");
 	assert_string_equal(l.recs[1].metadata, "{}");
 	assert_int_equal(l.recs[1].expires_us, 99);
+	assert_int_equal(l.recs[1].lapses_us, 77);
 	assert_int_equal(l.recs[1].hidden, 1);
 	forget(&l);
 }
@@ -329,6 +332,28 @@ static void nobody_else_may_read_or_share_it(void **state)
 	assert_non_null(strstr(e.msg, "another server"));
 }
 
+static void an_older_file_is_brought_up_to_date(void **state)
+{
+	struct record a = sample("kept", 1);
+	struct loaded l = { 0 };
+	struct db *db;
+
+	(void)state;
+	records_insert(t.store, &a, answered, NULL);
+	await(1);
+	close_store();
+	assert_int_equal(db_open(t.path, &db, NULL), 0);
+	assert_int_equal(db_exec(db, "ALTER TABLE sandboxes DROP COLUMN lapses_us", NULL), 0);
+	assert_int_equal(db_exec(db, "PRAGMA user_version = 1", NULL), 0);
+	db_close(db);
+	assert_int_equal(store_open(&t.loop, t.path, &t.store, NULL), 0);
+	assert_int_equal(records_load(t.store, load_one, &l, NULL), 0);
+	assert_int_equal(l.n, 1);
+	assert_int_equal(l.recs[0].expires_us, 61);
+	assert_int_equal(l.recs[0].lapses_us, 0);
+	forget(&l);
+}
+
 static void a_newer_file_is_refused(void **state)
 {
 	struct err e = ERR_INIT;
@@ -458,6 +483,7 @@ int main(void)
 		TEST(the_latest_events_are_kept),
 		TEST(volumes_are_remembered_as_they_were_made),
 		TEST(nobody_else_may_read_or_share_it),
+		TEST(an_older_file_is_brought_up_to_date),
 		TEST(a_newer_file_is_refused),
 		TEST(rubbish_is_no_database),
 		TEST(ends_are_read_again_until_they_are_removed),
