@@ -428,7 +428,7 @@ bool api_paging(struct http_req *r, int64_t *ret_page, int64_t *ret_size)
 		int64_t fallback, max, *ret;
 	} params[] = {
 		{ "page", 1, INT32_MAX, ret_page },
-		{ "pageSize", 20, 200, ret_size },
+		{ "pageSize", 20, API_MAX_PAGE, ret_size },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(params); i++) {

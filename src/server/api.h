@@ -11,6 +11,7 @@
 #include "server/server.h"
 
 #define API_MAX_BODY MIB(1)
+#define API_MAX_PAGE 200 /* items of a list in one answer */
 
 /* Behind r->user of every API request (not of those that the gateway passes on). */
 struct api_call {

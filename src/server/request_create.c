@@ -10,6 +10,7 @@
 #include "server/images.h"
 
 #define MIN_TIMEOUT_S 60
+#define MAX_LIMITS    KIB(4)
 #define MAX_TIMEOUT_S (INT64_C(7900) * 366 * 86400) /* stays before the year 10000 */
 
 static bool is_blank(const char *s)
@@ -22,16 +23,19 @@ static bool out_of_memory(struct refusal *rf)
 	return refuse(rf, E_INTERNAL, "out of memory");
 }
 
-/* Text of a JSON value, into the arena. */
-static char *encode(struct creation *c, const json_t *v)
+/* Text of a JSON value, into the arena; refused with this error if it is longer than that. */
+static bool encode(struct creation *c, const json_t *v, const char *what, size_t max,
+		   enum error error, char **ret, struct refusal *rf)
 {
-	struct buf out = BUF_INIT(MIB(1));
-	char *text = NULL;
+	struct buf out = BUF_INIT(max);
+	int r = json_encode(v, &out);
 
-	if (json_encode(v, &out) >= 0)
-		text = arena_dup(&c->arena, buf_span(&out));
+	if (r >= 0)
+		*ret = arena_dup(&c->arena, buf_span(&out));
 	buf_free(&out);
-	return text;
+	if (r == -EMSGSIZE)
+		return refuse(rf, error, "%s is more than %zu bytes of JSON", what, max);
+	return (r >= 0 && *ret != NULL) || out_of_memory(rf);
 }
 
 /* --- one member each; the schema first --- */
@@ -78,8 +82,8 @@ static bool read_entrypoint(const json_t *body, struct creation *c, struct refus
 	if (json_string_length(json_array_get(list, 0)) == 0)
 		return refuse(rf, E_INVALID_PARAMETER, "the entrypoint names no program");
 	c->entrypoint = json_incref(list);
-	c->rec.entrypoint = encode(c, list);
-	return c->rec.entrypoint != NULL || out_of_memory(rf);
+	return encode(c, list, "entrypoint", SANDBOX_MAX_ENTRYPOINT, E_INVALID_PARAMETER,
+		      &c->rec.entrypoint, rf);
 }
 
 static bool read_env(const json_t *body, struct creation *c, struct refusal *rf)
@@ -118,11 +122,8 @@ static bool read_metadata(const json_t *body, struct creation *c, struct refusal
 	json_object_foreach (map, key, v)
 		if (label_check(span_str(key), span_str(json_string_value(v)), &e) < 0)
 			return refuse(rf, E_INVALID_METADATA, "%s", e.msg);
-	c->rec.metadata = encode(c, map);
-	if (c->rec.metadata != NULL && strlen(c->rec.metadata) > SANDBOX_MAX_METADATA)
-		return refuse(rf, E_INVALID_METADATA, "metadata is more than %zu bytes of JSON",
-			      SANDBOX_MAX_METADATA);
-	return c->rec.metadata != NULL || out_of_memory(rf);
+	return encode(c, map, "metadata", SANDBOX_MAX_METADATA, E_INVALID_METADATA,
+		      &c->rec.metadata, rf);
 }
 
 static const struct {
@@ -259,8 +260,7 @@ static bool read_limits(const struct manager *m, const json_t *body, struct crea
 			return false;
 	if (!check_held(m, c, rf))
 		return false;
-	c->rec.limits = encode(c, map);
-	return c->rec.limits != NULL || out_of_memory(rf);
+	return encode(c, map, "resourceLimits", MAX_LIMITS, E_INVALID_LIMIT, &c->rec.limits, rf);
 }
 
 static bool read_platform(const json_t *body, struct creation *c, struct refusal *rf)
@@ -321,8 +321,8 @@ static bool read_extensions(const json_t *body, struct creation *c, struct refus
 	}
 	if (!is_blank(json_string_value(json_object_get(map, "poolRef"))))
 		return refuse(rf, E_UNSUPPORTED_POOL_REF, "this runtime has no pools");
-	c->rec.extensions = encode(c, map);
-	return c->rec.extensions != NULL || out_of_memory(rf);
+	return encode(c, map, "extensions", SANDBOX_MAX_EXTENSIONS, E_INVALID_PARAMETER,
+		      &c->rec.extensions, rf);
 }
 
 /* What would be accepted and not done is refused. */
@@ -370,6 +370,9 @@ static bool read_source(const struct manager *m, const json_t *body, struct crea
 		return refuse_at(rf, "body", "exactly one of image and snapshotId is required");
 	if (!is_blank(snapshot))
 		return refuse(rf, E_SNAPSHOT_NOT_FOUND, "there are no snapshots here");
+	if (strlen(uri) > SANDBOX_MAX_IMAGE)
+		return refuse(rf, E_INVALID_PARAMETER, "image.uri is more than %zu bytes",
+			      SANDBOX_MAX_IMAGE);
 	if (!read_entrypoint(body, c, rf))
 		return false;
 	r = images_resolve(m->config, uri, &c->arena, &c->spec, &e);

@@ -102,7 +102,7 @@ void route_list(struct http_req *r)
 {
 	struct manager *m = &api_server(r)->manager;
 	struct filter *f = arena_zalloc(&r->arena, sizeof(*f));
-	struct buf out = BUF_INIT(MIB(64));
+	struct buf out = BUF_INIT(API_MAX_PAGE * SANDBOX_MAX_JSON + KIB(1));
 	struct jw w = JW_INIT(&out);
 	int64_t page, size, seen = 0;
 

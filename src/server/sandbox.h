@@ -99,8 +99,15 @@ bool sandbox_hides(enum sandbox_cause cause); /* not shown afterwards, unless as
 /* The cause whose reason the record has; CAUSE_NONE if none. */
 enum sandbox_cause sandbox_cause_of(const char *reason);
 
-/* Most bytes of metadata, as JSON: every list of sandboxes shows them. */
-#define SANDBOX_MAX_METADATA KIB(64)
+/* Most bytes of what every list of sandboxes shows; all but the image as JSON. */
+#define SANDBOX_MAX_ENTRYPOINT KIB(160) /* the kernel takes 128 KiB in one argument */
+#define SANDBOX_MAX_EXTENSIONS KIB(32)
+#define SANDBOX_MAX_IMAGE      KIB(4)
+#define SANDBOX_MAX_METADATA   KIB(64)
+/* ... and so of one sandbox: each byte of a name may take six, and the rest is short. */
+#define SANDBOX_MAX_JSON                                                          \
+	(SANDBOX_MAX_ENTRYPOINT + SANDBOX_MAX_EXTENSIONS + SANDBOX_MAX_METADATA + \
+	 6 * SANDBOX_MAX_IMAGE + KIB(4))
 /* Tree and record; shares the tree. -EMSGSIZE: too much, and nothing has changed. */
 int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e);
 

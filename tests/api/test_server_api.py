@@ -257,6 +257,34 @@ def memory_limit_holds():
     server.delete(sandbox)
 
 
+@case
+def what_every_list_shows_is_bounded():
+    """The largest sandbox there can be, two hundred times over, fits one page."""
+    for more, code, name in (({"entrypoint": ["sh", "x" * (160 << 10)]}, "SANDBOX::INVALID_PARAMETER", "entrypoint"),
+                             ({"entrypoint": ["sh", "\1" * (100 << 10)]}, "SANDBOX::INVALID_PARAMETER", "entrypoint"),
+                             ({"extensions": {"k": "x" * (32 << 10)}}, "SANDBOX::INVALID_PARAMETER", "extensions"),
+                             ({"image": {"uri": "x" * 4097}}, "SANDBOX::INVALID_PARAMETER", "image.uri"),
+                             ({"metadata": {f"k{n}": "v" * 60 for n in range(1000)}},
+                              "SANDBOX::INVALID_METADATA_LABEL", "metadata")):
+        a = server.create(**more)
+        is_error(a, 400, code)
+        assert a.json["message"].startswith(name + " is more than "), a.json
+    argument = "x" * (63 << 10)
+    largest = {"entrypoint": ["sh", "-c", "exit 0", "\1" * (5 << 10), argument, argument],
+               "metadata": {f"k{n}": "v" * 60 for n in range(900)}, "extensions": {"k": "x" * (31 << 10)},
+               "image": {"uri": "\1" * 4096}}
+    with Server("--set", "images.default=host", "--set", "store.max_ended=1000",
+                "--set", "store.retention_seconds=86400") as s:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: s.create(**largest), range(200)))
+        assert {a.status for a in answers} == {202}, answers[0].body[:500]
+        a = s.call("GET", "/v1/sandboxes?pageSize=200")
+        assert a.status == 200 and len(a.body) > 50e6, (a.status, len(a.body))
+        assert {i["id"] for i in a.json["items"]} == {a.json["id"] for a in answers}
+        assert a.json["pagination"] == {"page": 1, "pageSize": 200, "totalItems": 200, "totalPages": 1,
+                                        "hasNextPage": False}
+
+
 # --- volumes ---
 
 def volume(name="v", mount="/data", **source):
