@@ -5,11 +5,13 @@ every named attempt to get out is accounted for."""
 import os
 import re
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "escape"))
 
+import attempts  # noqa: E402  pylint: disable=wrong-import-position
 import catalog  # noqa: E402  pylint: disable=wrong-import-position
 import gen_calls  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -83,10 +85,39 @@ def named_cases_are_accounted_for():
     assert catalog.problems() == [], "\n".join(catalog.problems())
 
 
+def attempts_by_halves_are_found():
+    """In the source, and when they run."""
+    source = ("@case\ndef E01_a():\n    product().tries('x')\n@case\ndef E02_b():\n    helper()\n"
+              "@case\ndef E03_c():\n    product().probe('x', uid=1000)\ndef helper():\n    for u in users(): pass\n")
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as f:
+        f.write(source)
+        f.flush()
+        found = catalog.from_inside(f.name)
+        assert {"E01_a", "E02_b"} <= found and "E03_c" not in found, found
+
+    def verdict(name, rounds):
+        attempts.begin()
+        for n in rounds:
+            for uid in attempts.users():
+                if uid == n:
+                    break
+        try:
+            return attempts.who_tried(name)
+        except AssertionError:
+            return None
+
+    whole, half = -1, 1000
+    assert verdict("E01_x", [whole, whole]) == "as root and as 1000"
+    assert verdict("E01_x", []) is None and verdict("E01_x", [whole, half]) is None
+    outside = next(iter(catalog.OUTSIDE))
+    assert verdict(f"{outside}_x", []).startswith("from outside") and verdict(f"{outside}_x", [whole]) is None
+    assert verdict("R01_x", []) == "from outside"
+
+
 def main():
     failed = 0
     for check in (promises_link_to_tests, broken_links_are_found, system_calls_are_documented,
-                  named_cases_are_accounted_for):
+                  named_cases_are_accounted_for, attempts_by_halves_are_found):
         try:
             check()
             print(f"ok {check.__name__}")

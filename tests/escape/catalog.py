@@ -55,12 +55,14 @@ WAITS = {
     "R18": "snapshots and forks",
 }
 
+# Attacks that have no inside, and who makes them. All others are made as a sandbox's root and as an ordinary user.
+OUTSIDE = {"E54": "a client with the key"}
+
 # What of a case waits while the rest is tried.
 IN_PART = {
     "E18": "diff and commit wait for snapshots", "E49": "other tenants wait for tenants",
     "E50": "other tenants wait for tenants", "E53": "forks and restores wait for snapshots and forks",
     "E65": "slots of a pool wait for pools; network namespaces are pooled and tried",
-    "R02": "5 MiB here; 4 GiB and their digest are a part of make bench BENCH=execd",
     "R07": "forks and snapshots wait for snapshots and forks",
     "R14": "100,000 rounds by OSB_FLAT_ROUNDS of tests/runtime/test_flat.py, not in every run",
 }
@@ -109,6 +111,18 @@ def functions(path):
             any(isinstance(d, ast.Name) and d.id == "case" for d in node.decorator_list)]
 
 
+def from_inside(path):
+    """The functions of a file that try something as each user, by themselves or by way of another."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    calls = {node.name: {getattr(call.func, "id", getattr(call.func, "attr", None)) for call in ast.walk(node)
+                         if isinstance(call, ast.Call)} for node in tree.body if isinstance(node, ast.FunctionDef)}
+    trying = {"users", "tries", "tries_in"}
+    while more := {name for name, called in calls.items() if called & trying} - trying:
+        trying |= more
+    return trying
+
+
 def here():
     """{id: [(file, function)]} of the cases beside this file."""
     found = {}
@@ -126,8 +140,12 @@ def problems():
         places = [case in found, case in ELSEWHERE, case in WAITS]
         if sum(places) != 1:
             wrong.append(f"{case} {NAMES[case]} must be tried here, be named elsewhere, or wait: it is {places}")
-    wrong += [f"{case} has no name" for group in (found, ELSEWHERE, WAITS, IN_PART) for case in group
+    wrong += [f"{case} has no name" for group in (found, ELSEWHERE, WAITS, IN_PART, OUTSIDE) for case in group
               if case not in NAMES]
+    for case, tests in found.items():
+        wrong += [f"{name} must be tried as each of users(), or be in OUTSIDE" for path, name in tests
+                  if case[0] != "R" and (name in from_inside(path)) == (case in OUTSIDE)]
+    wrong += [f"{case} is an attempt, and cannot be tried elsewhere" for case in ELSEWHERE if case[0] != "R"]
     for case, tests in ELSEWHERE.items():
         for path, name in tests:
             if not os.path.exists(os.path.join(ROOT, path)) or name not in functions(path):

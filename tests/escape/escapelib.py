@@ -2,7 +2,10 @@
 the runner alone with a stand-in as PID 1, and a table of results by case name.
 
 A case is a function called `E01_words` or `R01_words`; the names are those of catalog.py. It holds if it returns. Where
-the kernel lacks what a case needs it raises Lacks with the feature's name; nothing else excuses a case from running."""
+the kernel lacks what a case needs it raises Lacks with the feature's name; nothing else excuses a case from running.
+
+An attempt is made as the sandbox's root and as an ordinary user: `for uid in users()`, or the helpers called tries;
+attempts.py sees to it."""
 
 import atexit
 import os
@@ -20,19 +23,23 @@ for _room in ("runtime", "api"):
 
 # pylint: disable=wrong-import-position
 import boxes  # noqa: E402
-from harness import BUILD, skip, until  # noqa: E402
+import attempts  # noqa: E402
+from attempts import users  # noqa: E402
+from harness import BUILD, Reader, skip, until  # noqa: E402
 from stage import enter  # noqa: E402
 
 PROBE = os.path.join(BUILD, "tests", "escape", "probe")
 PROBE_INSIDE = "/opt/probe"
-USERS = (0, 1000)
-NETWORK = 0x40000000
 
 _cases = []
 
 
 class Lacks(Exception):
     """This kernel has no such feature, so there is nothing to attack."""
+
+
+class NoRoom(Exception):
+    """This machine's disk cannot hold what the case is about."""
 
 
 def case(function):
@@ -47,11 +54,14 @@ def main():
     for function in _cases:
         if only and not function.__name__.startswith(only):
             continue
+        attempts.begin()
         try:
             function()
-            print(f"ok {function.__name__}", flush=True)
+            print(f"ok {function.__name__} # {attempts.who_tried(function.__name__)}", flush=True)
         except Lacks as e:
             print(f"skip {function.__name__} the kernel lacks {e}", flush=True)
+        except NoRoom as e:
+            print(f"skip {function.__name__} there is no room for {e}", flush=True)
         except Exception as e:  # pylint: disable=broad-except
             traceback.print_exc()
             print(f"not ok {function.__name__} # {type(e).__name__}", flush=True)
@@ -104,9 +114,9 @@ def held(uid, code, output):
 class Product:
     """A live server with sandboxes made through its API; commands run below a real execd."""
 
-    def __init__(self, *options, key="key-" + os.urandom(12).hex()):
+    def __init__(self, *options, key="key-" + os.urandom(12).hex(), state=None):
         from serverlib import Server
-        self.server = Server(*options, key=key)
+        self.server = Server(*options, key=key, state=state)
         self.key = key
 
     def box(self, **more):
@@ -117,15 +127,32 @@ class Product:
         return box
 
     def upload(self, box, path, data, mode=644):
+        self.upload_pieces(box, path, len(data), [data], mode)
+
+    def upload_pieces(self, box, path, size, pieces, mode=644):
+        """What the pieces are together, without having it together."""
         mark = uuid.uuid4().hex
-        body = (f'--{mark}\r\nContent-Disposition: form-data; name="metadata"; filename="m"\r\n'
-                f'Content-Type: application/json\r\n\r\n{{"path":"{path}","mode":{mode}}}\r\n--{mark}\r\n'
-                f'Content-Disposition: form-data; name="file"; filename="f"\r\n\r\n').encode() + data + (
-                    f"\r\n--{mark}--\r\n").encode()
-        prefix, headers = self.server.endpoint(box)
-        answer = self.server.call("POST", prefix + "/files/upload", raw=body,
-                                  fields=headers + [("Content-Type", f"multipart/form-data; boundary={mark}")])
+        begin = (f'--{mark}\r\nContent-Disposition: form-data; name="metadata"; filename="m"\r\n'
+                 f'Content-Type: application/json\r\n\r\n{{"path":"{path}","mode":{mode}}}\r\n--{mark}\r\n'
+                 f'Content-Disposition: form-data; name="file"; filename="f"\r\n\r\n').encode()
+        end = f"\r\n--{mark}--\r\n".encode()
+        with self.asked(box, "POST", "/files/upload", [("Content-Type", f"multipart/form-data; boundary={mark}"),
+                                                       ("Content-Length", len(begin) + size + len(end))]) as s:
+            s.sendall(begin)
+            for piece in pieces:
+                s.sendall(piece)
+            s.sendall(end)
+            answer = Reader(s).reply()
         assert answer.status == 200, (answer.status, answer.body)
+
+    def asked(self, box, method, path, fields=()):
+        """A connection on which the head of a request to execd was sent."""
+        prefix, headers = self.server.endpoint(box)
+        s = self.server.connect()
+        lines = [f"{method} {prefix}{path} HTTP/1.1", f"Host: {self.server.host}",
+                 *(f"{name}: {value}" for name, value in [*headers, *fields]), "", ""]
+        s.sendall("\r\n".join(lines).encode())
+        return s
 
     def run(self, box, command, uid=0):
         """(exit code, output and errors)"""
@@ -146,7 +173,7 @@ class Product:
         box = box or self.box()
         outputs = []
         with Canary() as c:
-            for uid in USERS:
+            for uid in users():
                 code, out = self.probe(box, name, *(a.replace("CANARY", c.path) for a in args), uid=uid)
                 held(uid, code, out)
                 c.check(out)
@@ -183,8 +210,8 @@ def probe_in(runner, box, name, *args, uid=0):
     return runner.run(box, "probe", name, *args, uid=uid, program=PROBE)
 
 
-def tries_in(runner, box, name, *args, users=USERS):
-    for uid in users:
+def tries_in(runner, box, name, *args):
+    for uid in users():
         code, out = probe_in(runner, box, name, *args, uid=uid)
         held(uid, code, out)
     return out
@@ -217,6 +244,6 @@ def nobody_came(*listeners):
             pass
 
 
-__all__ = ["BUILD", "Canary", "Lacks", "PROBE", "PROBE_INSIDE", "Product", "USERS", "boxes", "case", "held", "layer",
-           "main", "nobody_came", "os", "probe_in", "product", "setup", "shutil", "socket", "tempfile", "tries_in",
-           "until", "volume"]
+__all__ = ["BUILD", "Canary", "Lacks", "NoRoom", "PROBE", "PROBE_INSIDE", "Product", "Reader", "boxes", "case", "held",
+           "layer", "main", "nobody_came", "os", "probe_in", "product", "setup", "shutil", "socket", "tempfile",
+           "tries_in", "until", "users", "volume"]

@@ -283,7 +283,38 @@ static int e35(char **argv)
 	return bad;
 }
 
+/* Links of one's own to what must not be written, and written through. argv[0]: the canary */
+static int e06(char **argv)
+{
+	const char *const targets[] = {
+		"/proc/sysrq-trigger",        "/proc/sys/kernel/core_pattern",
+		"/proc/self/attr/exec",       "/proc/self/attr/current",
+		"/proc/self/attr/fscreate",   "/proc/self/attr/apparmor/exec",
+		"/proc/1/attr/current",       "/proc/1/oom_score_adj",
+		"/proc/self/uid_map",         "/proc/self/timens_offsets",
+		"/sys/kernel/uevent_helper",  "/proc/self/root/../proc/sysrq-trigger",
+		"/proc/1/root/proc/sys/vm/x", argv[0],
+	};
+	char link[64], what[600];
+	int bad = 0;
+
+	for (size_t i = 0; i < COUNT(targets); i++) {
+		int fd;
+
+		snprintf(link, sizeof(link), "/tmp/e06-%u-%zu", getuid(), i);
+		snprintf(what, sizeof(what), "write %s", targets[i]);
+		if (symlink(targets[i], link) < 0 && errno != EEXIST)
+			return 1;
+		fd = open(link, O_WRONLY | O_NONBLOCK);
+		bad |= refused(what, fd < 0 ? -1 : write(fd, "exec osb-none", 13));
+		if (fd >= 0)
+			close(fd);
+		unlink(link);
+	}
+	return bad;
+}
+
 const struct attempt file_attempts[] = {
-	{ "E01", e01 }, { "E02", e02 }, { "E03", e03 }, { "E04", e04 }, { "E12", e12 },
-	{ "E13", e13 }, { "E16", e16 }, { "E35", e35 }, { NULL, NULL },
+	{ "E01", e01 }, { "E02", e02 }, { "E03", e03 }, { "E04", e04 }, { "E06", e06 },
+	{ "E12", e12 }, { "E13", e13 }, { "E16", e16 }, { "E35", e35 }, { NULL, NULL },
 };

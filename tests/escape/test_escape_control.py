@@ -13,16 +13,54 @@ setup()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NO_KEY = ("/health", "/readyz")
 SERVICE = (
-    "import http.server\n"
+    "import http.server, sys\n"
     "class H(http.server.BaseHTTPRequestHandler):\n"
     "    def do_GET(self):\n"
     "        text = (self.path + '\\n' + str(self.headers)).encode()\n"
-    "        self.send_response(200)\n"
+    "        self.send_response(302 if self.path.startswith('/away') else 200)\n"
+    "        for name in ('Location', 'X-Accel-Redirect', 'X-Sendfile', 'Refresh'):\n"
+    "            self.send_header(name, self.path[5:]) if self.path.startswith('/away') else None\n"
     "        self.send_header('Content-Length', str(len(text)))\n"
     "        self.end_headers()\n"
     "        self.wfile.write(text)\n"
     "    def log_message(self, *_): pass\n"
-    "http.server.ThreadingHTTPServer(('127.0.0.1', 8000), H).serve_forever()\n")
+    "http.server.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n")
+# Answers that are none, or that one might read as two; whoever believes them hands out what is forged.
+FORGED = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nFORGED"
+ANSWERS = [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 204 No Content\r\n\r\n" + FORGED,
+    b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 61\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nContent-Length: +0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\nContent-Length: 0\n\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nX: a\r\n b: c\r\nContent-Length: 0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nX: a\rSet-Cookie: FORGED\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\n" + FORGED,
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 99999 OK\r\nContent-Length: 0\r\n\r\n" + FORGED,
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n" + FORGED,
+    b"HTTP/1.1 103 Early Hints\r\n\r\n" * 10000 + FORGED,
+    b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100000 + b"\r\n" + FORGED,
+    b"FORGED", b"",
+]
+LIAR = (
+    "import socket, sys\n"
+    "answers = eval(open('/tmp/answers').read())\n"
+    "s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+    "while True:\n"
+    "    c, _ = s.accept()\n"
+    "    head = b''\n"
+    "    while b'\\r\\n\\r\\n' not in head:\n"
+    "        more = c.recv(65536)\n"
+    "        if not more: break\n"
+    "        head += more\n"
+    "    try: c.sendall(answers[int(head.split(b' ')[1].rsplit(b'/')[-1])])\n"
+    "    except (OSError, ValueError, IndexError): pass\n"
+    "    c.close()\n")
 
 
 def routes():
@@ -34,12 +72,24 @@ def routes():
     return found
 
 
-def service(box):
-    """Something that tells what it was sent, at port 8000 of a sandbox."""
+def service(box, uid=0, port=8000, source=SERVICE):
+    """Something that tells what it was sent, at a port of a sandbox."""
     p = product()
-    p.upload(box, "/tmp/service.py", SERVICE.encode())
-    p.server.execd(box, "POST", "/command", {"command": "exec python3 /tmp/service.py", "background": True})
-    until(lambda: p.server.call("GET", f"/sandboxes/{box}/proxy/8000/").status == 200, "the service to listen")
+    p.upload(box, f"/tmp/service-{port}.py", source.encode())
+    p.server.execd(box, "POST", "/command", {"command": f"exec python3 /tmp/service-{port}.py {port}",
+                                             "background": True, "uid": uid})
+    until(lambda: p.run(box, f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'")[0] == 0,
+          "the service to listen")
+
+
+def unreachable(box, *ports):
+    """What listens outside is not there from inside, by any address that leads outside."""
+    p = product()
+    for uid in users():
+        for address in ("127.0.0.1", "10.200.0.1", "0.0.0.0"):
+            for port in ports:
+                code, out = p.probe(box, "E42", address, str(port), uid=uid)
+                held(uid, code, out)
 
 
 @case
@@ -71,6 +121,14 @@ def E49_gateway_to_elsewhere():
     with p.server.connect() as s:
         s.sendall(f"GET http://127.0.0.1:{port}{gate}/8000/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         assert Reader(s).reply().status in (403, 502)
+    # nor does it go where a service sends it
+    for uid in users():
+        service(box, uid, 8100 + uid)
+        for away in (f"http://127.0.0.1:{port}/", f"//127.0.0.1:{port}/", f"/sandboxes/{other}/proxy/8000/",
+                     "/etc/passwd"):
+            answer = p.server.call("GET", f"{gate}/{8100 + uid}/away{away}")
+            assert answer.status == 302 and answer.body.startswith(f"/away{away}\n".encode()), (away, answer.body)
+    unreachable(box, p.server.port, port)
     nobody_came(outside)
     outside.close()
 
@@ -93,6 +151,7 @@ def E50_api_without_the_key():
                     assert answer.status == 401, (method, prefix + target, fields, answer.status, answer.body)
                 assert p.key.encode() not in answer.body
     assert p.server.state_of(box) == "Running"
+    unreachable(box, p.server.port)
 
 
 @case
@@ -101,21 +160,20 @@ def E51_the_servers_key_is_not_inside():
     memory, which is looked through from outside."""
     p = product()
     box = p.box(env={"HARMLESS": "1"})
-    service(box)
-    seen = p.server.call("GET", f"/sandboxes/{box}/proxy/8000/?x=1").body
-    seen += p.server.call("GET", f"/sandboxes/{box}/proxy/8000/", key=False,
-                          fields=[("Authorization", "Bearer " + p.key), ("OPEN-SANDBOX-API-KEY", p.key)]).body
-    assert b"/?x=1" in seen and p.key.encode() not in seen, seen
-    code, out = p.run(box, "cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; env; cat /etc/* 2>/dev/null; "
-                           "grep -rsl key- /tmp /root /run /etc /opt --include='*' | head")
-    assert p.key not in out, "told inside"
-    found = memory_has(p.first_process(box), p.key.encode())
-    assert not found, f"in execd's memory, {found}"
     _, headers = p.server.endpoint(box)
     token = dict(headers)["X-EXECD-ACCESS-TOKEN"]
-    for uid in USERS:
-        _, out = p.run(box, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; env", uid)
-        assert token not in out, "execd's token is told inside"
+    for uid in users():
+        service(box, uid, 8000 + uid)
+        gate = f"/sandboxes/{box}/proxy/{8000 + uid}/"
+        seen = p.server.call("GET", gate + "?x=1", fields=headers).body
+        seen += p.server.call("GET", gate, key=False, fields=[("Authorization", "Bearer " + p.key),
+                                                              ("OPEN-SANDBOX-API-KEY", p.key)]).body
+        assert b"/?x=1" in seen and p.key.encode() not in seen, seen
+        _, out = p.run(box, "exec 2>/dev/null; cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; env; cat /etc/*; "
+                            f"grep -rs {p.key[:12]} /tmp /root /home /run /etc /opt /var", uid)
+        assert p.key not in out and token not in out, "told inside"
+    found = memory_has(p.first_process(box), p.key.encode())
+    assert not found, f"in execd's memory, {found}"
     # the search itself finds what is there
     assert memory_has(p.first_process(box), token.encode())
 
@@ -151,6 +209,8 @@ def E53_tokens_of_the_dead():
     for i in range(len(theirs)):  # each of them is needed
         is_error(p.server.call("GET", fresh + "/ping", fields=theirs[:i] + theirs[i + 1:]), 401, "MISSING_ACCESS_TOKEN")
     assert p.server.call("GET", fresh + "/ping", fields=theirs).status == 200
+    # nor is there a way from inside to one's own or another's execd, with or without a token
+    unreachable(p.box(), 44772)
 
 
 @case
@@ -197,6 +257,23 @@ def E56_requests_that_are_none():
                     status = 0  # hung up: as good
             assert status == 0 or status >= 400, (entry["name"], status)
         assert tried > 20, tried
+    # and answers that are none, from inside: what comes next on the connection is not theirs
+    p.upload(box, "/tmp/answers", repr(ANSWERS).encode())
+    for uid in users():
+        service(box, uid, 8200 + uid, LIAR)
+        for i in range(len(ANSWERS)):
+            with p.server.connect() as s:
+                reader = Reader(s)
+                ask = f"GET /sandboxes/{box}/proxy/{8200 + uid}/{i} HTTP/1.1\r\nHost: {p.server.host}\r\n\r\n"
+                try:
+                    s.sendall(ask.encode())
+                    answer = reader.reply()
+                    assert b"FORGED" not in answer.body and answer.get("Set-Cookie") is None, (i, answer.body)
+                    s.sendall(f"GET /health HTTP/1.1\r\nHost: {p.server.host}\r\n\r\n".encode())
+                    answer = reader.reply()
+                    assert answer.status == 200 and b"FORGED" not in answer.body, (i, answer.body)
+                except (EOFError, ConnectionError):
+                    assert b"FORGED" not in reader.rest, i  # hung up: as good
     assert p.run(box, "echo alive") == (0, "alive")
 
 

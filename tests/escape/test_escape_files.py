@@ -99,7 +99,8 @@ def E05_console_pts_symlink():
 
 @case
 def E06_procfs_write_redirect():
-    """What is written into an image must not be led elsewhere, least of all into procfs."""
+    """What is written into an image must not be led elsewhere, least of all into procfs; nor what is written inside."""
+    product().tries("E06", "CANARY")
     targets = ["/proc/sysrq-trigger", "/proc/self/attr/exec", "/proc/sys/kernel/core_pattern",
                "/proc/1/root/CANARY", "/../../../../../../CANARY", "/dev/null", "/sys/x"]
     with Canary() as c, Runner() as r:
@@ -109,9 +110,11 @@ def E06_procfs_write_redirect():
                 os.symlink(target.replace("CANARY", c.path.lstrip("/")),
                            os.path.join(r.state, "layers", f"l{i}", "etc", name))
             r.create(f"b{i}", rootfs=LAYERS, layers=[f"l{i}"])
-            _, out = probe_in(r, f"b{i}", "cat", "/etc/hostname")
-            assert out in (f"b{i}\n", "") or "No such" in out, (target, out)
-            c.check(out)
+            for uid in users():
+                _, out = probe_in(r, f"b{i}", "cat", "/etc/hostname", uid=uid)
+                assert out in (f"b{i}\n", "") or "No such" in out, (target, out)
+                probe_in(r, f"b{i}", "touch", "/etc/hosts", uid=uid)
+                c.check(out)
 
 
 def refused_or_inside(names):
@@ -123,8 +126,11 @@ def refused_or_inside(names):
             try:
                 r.create(f"b{i}", rootfs=LAYERS, layers=[f"l{i}"])
                 assert not must_fail, name
-                _, out = probe_in(r, f"b{i}", "ls", "/" + name)
-                c.check(out)
+                for uid in users():
+                    _, out = probe_in(r, f"b{i}", "ls", "/" + name, uid=uid)
+                    _, more = probe_in(r, f"b{i}", "cat", f"/{name}/canary", uid=uid)
+                    probe_in(r, f"b{i}", "touch", f"/{name}/owned", uid=uid)
+                    c.check(out + more)
             except Refused as e:
                 assert name.split("/")[0] in e.text, e
             c.check()
@@ -156,14 +162,14 @@ while True:
 """
 
 
-def race(rounds, target):
+def race(rounds, target, uid):
     """One sandbox swaps a directory of a shared volume for a link, while others are made that have a volume there."""
     with Canary() as c, Runner() as r:
-        volume(r, "shared")
+        os.chmod(volume(r, "shared"), 0o777)
         volume(r, "other")
         shared = (FROM_STORE, "shared", "/v", 0)
         r.create("racer", volumes=[shared])
-        s, reading = r.start_in("racer", "python3", "-c", SWAP, "/v", c.dir, "dir", "link")
+        s, reading = r.start_in("racer", "python3", "-c", SWAP, "/v", c.dir, "dir", "link", uid=uid)
         assert os.read(reading, 10) == b"up\n"
         made = 0
         for _ in range(rounds):
@@ -182,23 +188,59 @@ def race(rounds, target):
 
 @case
 def E09_volume_target_symlink_race():
-    race(40, "/v/t")
+    for uid in users():
+        race(40, "/v/t", uid)
 
 
 @case
 def E10_shared_volume_create_race():
     """Directories that are made for a target must not be made outside."""
-    race(40, "/v/t/made/deeper")
-    with Canary() as c:
-        p = product()
-        first = p.box(volumes=[{"name": "v", "pvc": {"claimName": "e10"}, "mountPath": "/v"}])
-        for i, target in enumerate((c.dir, "/", "../../..", "/proc/1/root", "../sandboxes")):
-            assert p.run(first, f"ln -s {target} /v/s{i}; mkdir -p /v/d; ln -s {target} /v/d/s{i}")[0] == 0
-            for sub in (f"s{i}", f"d/s{i}", f"s{i}/x", f"d/../s{i}", f"d/s{i}/{c.dir.strip('/')}"):
-                answer = p.server.create(volumes=[{"name": "v", "pvc": {"claimName": "e10"}, "subPath": sub,
-                                                   "mountPath": "/m"}])
-                assert 400 <= answer.status < 500 or answer.status == 500, (sub, answer.status, answer.body)
-            c.check()
+    for uid in users():
+        race(40, "/v/t/made/deeper", uid)
+    p = product()
+    first = p.box(volumes=[{"name": "v", "pvc": {"claimName": "e10"}, "mountPath": "/v"}])
+    for uid in users():
+        with Canary() as c:
+            assert p.run(first, f"mkdir -m 777 /v/{uid}")[0] == 0
+            for i, target in enumerate((c.dir, "/", "../../..", "/proc/1/root", "../sandboxes")):
+                links = f"cd /v/{uid}; ln -s {target} s{i}; mkdir -p d; ln -s {target} d/s{i}"
+                assert p.run(first, links, uid)[0] == 0
+                for sub in (f"s{i}", f"d/s{i}", f"s{i}/x", f"d/../s{i}", f"d/s{i}/{c.dir.strip('/')}"):
+                    answer = p.server.create(volumes=[{"name": "v", "pvc": {"claimName": "e10"},
+                                                       "subPath": f"{uid}/{sub}", "mountPath": "/m"}])
+                    assert 400 <= answer.status < 500 or answer.status == 500, (sub, answer.status, answer.body)
+                c.check()
+
+
+def led_away(r, c, path):
+    """A sandbox that has a directory of the host makes links there, and swaps one for a directory; others are made
+    that ask for what is behind them."""
+    os.chmod(path, 0o777)
+    r.create("inside", volumes=[(FROM_HOST, path, "/m", 0)])
+    for uid in users():
+        made = f"cd /m; mkdir {uid}; cd {uid}; ln -s / root; ln -s {c.dir} canary; ln -s ../../.. up; mkdir dir"
+        assert r.shell("inside", made, uid=uid) == (0, "")
+        for name in ("root", "root/etc", "canary", "up", "dir/../../..", "root" + c.dir):
+            try:
+                r.create("box", volumes=[(FROM_HOST, f"{path}/{uid}/{name}", "/x", 0)])
+                raise AssertionError(f"accepted: {name}")
+            except Refused as e:
+                assert e.code in (errno.EPERM, errno.EINVAL, errno.ELOOP, errno.ENOTDIR), (name, e)
+        s, reading = r.start_in("inside", "python3", "-c", SWAP, f"/m/{uid}", c.dir, "dir", "link", uid=uid)
+        assert os.read(reading, 10) == b"up\n"
+        made = 0
+        while made < 10:
+            try:
+                r.create("box", volumes=[(FROM_HOST, f"{path}/{uid}/t", "/x", 0)])
+            except Refused:
+                continue
+            made += 1
+            _, out = r.shell("box", "cat /x/canary; echo owned > /x/owned", uid=uid)
+            c.check(out)
+            r.delete("box")
+        os.close(reading)
+        s.close()
+    r.delete("inside")
 
 
 @case
@@ -215,6 +257,7 @@ def E11_host_path_not_allowlisted():
                  d + "/./ok")
         with Runner("--allow-path", d) as r:
             r.create("fine", volumes=[(FROM_HOST, os.path.join(d, "ok"), "/m", 1)])
+            led_away(r, c, os.path.join(d, "ok"))
             for path in paths:
                 for how in ({"volumes": [(FROM_HOST, path, "/m", 0)]}, {"rootfs": DIR, "directory": path}):
                     try:
@@ -335,6 +378,16 @@ def E18_archive_traversal():
                             f"i{i}", tarball], check=False, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             c.check()
             assert sorted(os.listdir(d)) == ["state", "t.tar"], os.listdir(d)
+        # nor does it help to unpack it inside
+        p = product()
+        box = p.box()
+        with open(tarball, "rb") as f:
+            p.upload(box, "/tmp/t.tar", f.read())
+        for uid in users():
+            _, out = p.run(box, f"mkdir /tmp/{uid}; cd /tmp/{uid}; tar -xPf ../t.tar; python3 -c 'import tarfile; "
+                                "tarfile.open(\"../t.tar\").extractall()'; "
+                                f"cat {c.path} link/canary hard rel/canary", uid)
+            c.check(out)
         # what came in all the same stays inside: the secret is in no layer
         for place, _, files in os.walk(os.path.join(state, "layers")):
             for name in files:
@@ -343,32 +396,39 @@ def E18_archive_traversal():
                     assert os.lstat(path).st_ino != os.lstat(c.path).st_ino, path
 
 
+def misled(p, box, c, uid):
+    """Links, pipes and sockets that somebody inside has left for the file API."""
+    at = f"/tmp/{uid}"
+    names = ["/proc/1/root" + c.path, "/proc/self/root" + c.path, "/" + "../" * 20 + c.path.lstrip("/"), c.path,
+             c.path.replace("/", "%2f"), "/tmp/%2e%2e" + c.path, "/x" * 3000, "/tmp/" + "n" * 300, "/tmp/a%00b",
+             at + "/l0", at + "/l9", "/dev/zero", "/dev/tty", at + "/fifo", "/proc/1/mem", "/proc/kmsg", at + "/sock"]
+    code, out = p.run(box, f"mkdir {at} && cd {at} && mkfifo fifo && ln -s {c.path} l0 && "
+                           "for i in 0 1 2 3 4 5 6 7 8; do ln -s l$i l$((i+1)); done; python3 -c 'import socket; "
+                           "socket.socket(socket.AF_UNIX).bind(\"sock\")'", uid)
+    assert code == 0, out
+    for name in names:
+        for path in (f"/files/download?path={name}", f"/files/info?path={name}"):
+            answer = p.server.execd(box, "GET", path)
+            assert c.secret.encode() not in answer.body, name
+            assert answer.status >= 400 or path.startswith("/files/info"), (path, answer.status)
+    for path in (c.path, "/proc/1/root" + c.path, at + "/l9"):
+        try:
+            p.upload(box, path, b"owned")
+        except AssertionError:
+            pass  # refused
+        p.server.execd(box, "DELETE", f"/files?path={path}")
+        p.server.execd(box, "POST", "/files/permissions", {path: {"mode": 777}})
+        p.server.execd(box, "POST", "/files/replace", {path: {"old": "canary", "new": "owned"}})
+        c.check()
+
+
 @case
 def E19_file_api_traversal():
     p = product()
     with Canary() as c:
-        box = p.box()
-        names = ["/proc/1/root" + c.path, "/proc/self/root" + c.path, "/" + "../" * 20 + c.path.lstrip("/"), c.path,
-                 c.path.replace("/", "%2f"), "/tmp/%2e%2e" + c.path, "/x" * 3000, "/tmp/" + "n" * 300, "/tmp/a%00b",
-                 "/tmp/l0", "/tmp/l9", "/dev/zero", "/dev/tty", "/tmp/fifo", "/proc/1/mem", "/proc/kmsg", "/tmp/sock"]
-        code, out = p.run(box, f"mkfifo /tmp/fifo; ln -s {c.path} /tmp/l0; for i in 0 1 2 3 4 5 6 7 8; do "
-                               "ln -s l$i /tmp/l$((i+1)); done; python3 -c 'import socket; "
-                               "socket.socket(socket.AF_UNIX).bind(\"/tmp/sock\")'")
-        assert code == 0, out
-        for name in names:
-            for path in (f"/files/download?path={name}", f"/files/info?path={name}"):
-                answer = p.server.execd(box, "GET", path)
-                assert c.secret.encode() not in answer.body, name
-                assert answer.status >= 400 or path.startswith("/files/info"), (path, answer.status)
-        for path in (c.path, "/proc/1/root" + c.path, "/tmp/l9"):
-            try:
-                p.upload(box, path, b"owned")
-            except AssertionError:
-                pass  # refused
-            p.server.execd(box, "DELETE", f"/files?path={path}")
-            p.server.execd(box, "POST", "/files/permissions", {path: {"mode": 777}})
-            p.server.execd(box, "POST", "/files/replace", {path: {"old": "canary", "new": "owned"}})
-            c.check()
+        for uid in users():
+            box = p.box()
+            misled(p, box, c, uid)
         # and past the route that leads there
         prefix, headers = p.server.endpoint(box)
         for path in (f"{prefix}/../../../../etc/shadow", f"{prefix}/..%2f..%2fetc/shadow", f"{prefix}//etc/shadow"):
@@ -388,14 +448,14 @@ def E20_setuid_programs():
             os.chmod(os.path.join(where, name), mode)
         os.setxattr(os.path.join(where, "capable"), "security.capability", capability)
         r.create("box", volumes=[(FROM_STORE, "v", "/v", 0)])
-        for name in ("owner", "group", "capable"):
-            code, out = r.run("box", f"/v/{name}", "who", uid=1000)
-            assert (code, out) == (0, "uid 1000 euid 1000 egid 1000\n"), (name, out)
-            code, out = r.run("box", f"/v/{name}", "E38", uid=1000)
-            assert "CapEff:\t0000000000000000" in out, out
         code, out = r.shell("box", "cp /v/owner /tmp/mine && chmod 6755 /tmp/mine && ls -l /tmp/mine")
         assert code == 0 and "rwsr-sr-x" in out, out
-        assert r.run("box", "/tmp/mine", "who", uid=1000) == (0, "uid 1000 euid 1000 egid 1000\n")
+        for uid in users():
+            for path in ("/v/owner", "/v/group", "/v/capable", "/tmp/mine"):
+                assert r.run("box", path, "who", uid=uid) == (0, f"uid {uid} euid {uid} egid {uid}\n"), path
+                _, out = r.run("box", path, "E38", uid=uid)
+                _, plain = probe_in(r, "box", "E38", uid=uid)
+                assert out == plain and (uid == 0 or "CapEff:\t0000000000000000" in out), (path, out, plain)
     p = product()
     box = p.box(volumes=[{"name": "v", "pvc": {"claimName": "e20"}, "mountPath": "/v"}])
     assert p.run(box, f"cp {PROBE_INSIDE} /v/rootme; cp {PROBE_INSIDE} /rootme; chmod 6755 /v/rootme /rootme")[0] == 0
@@ -435,7 +495,7 @@ def X14_files_others_wait_for():
         shared = os.path.join(volume(r, "v"), "shared")
         shutil.copy(c.path, shared)
         r.create("box", volumes=[(boxes.FROM_STORE, "v", "/v", True)])
-        for uid in USERS:
+        for uid in users():
             s, reading = r.start_in("box", "python3", "-c", LEASE, "/v/shared", "/etc/passwd", uid=uid)
             out = b""
             while b"end" not in out:

@@ -52,7 +52,7 @@ def E57_fork_and_thread_bombs():
         assert r.features & CAN_PIDS, r.missing
         r.create("other", pids=64)
         for kind in ("processes", "threads"):
-            for uid in USERS:
+            for uid in users():
                 r.create("bomb", pids=64)
                 hoard = Hoard(r, "bomb", kind, uid)
                 assert hoard.n is not None and 10 < hoard.n < 64, hoard.text
@@ -64,12 +64,13 @@ def E57_fork_and_thread_bombs():
         spin = "i=0; while [ $i -lt 2000 ]; do /bin/true & i=$((i+1)); wait; done; echo $?"
         assert r.shell("other", spin) == (0, "0\n")
     p = product()
-    box = p.box(resourceLimits={"memory": "128Mi", "pids": "64"})
-    p.server.execd(box, "POST", "/command", {"command": ":(){ :|:& };:", "background": True})
-    # PID 1 has no room for another process now; it must say so, and the sandbox must go when it is told to
-    for _ in range(5):
-        assert p.server.execd(box, "GET", "/ping").status == 200
-    assert p.server.delete(box).status == 204
+    for uid in users():
+        box = p.box(resourceLimits={"memory": "128Mi", "pids": "64"})
+        p.server.execd(box, "POST", "/command", {"command": ":(){ :|:& };:", "background": True, "uid": uid})
+        # PID 1 has no room for another process now; it must say so, and the sandbox must go when it is told to
+        for _ in range(5):
+            assert p.server.execd(box, "GET", "/ping").status == 200
+        assert p.server.delete(box).status == 204
 
 
 @case
@@ -80,7 +81,7 @@ def E58_memory_of_all_kinds():
         assert r.features & CAN_MEMORY, r.missing
         r.create("other", memory_bytes=limit)
         for kind in ("anon", "tmpfs", "memfd", "sysv", "pipes", "sockets", "dentries", "disk"):
-            for uid in USERS:
+            for uid in users():
                 r.create("box", memory_bytes=limit)
                 hoard = Hoard(r, "box", kind, uid)
                 # caches give way; all else ends in a refusal, or in an end
@@ -109,7 +110,7 @@ def E59_disk_inodes_depth():
         assert r.features & CAN_DISK, r.missing
         r.create("other", disk_bytes=32 * MIB)
         for kind in ("disk", "tiny", "deep"):
-            for uid in USERS:
+            for uid in users():
                 r.create("box", disk_bytes=32 * MIB)
                 hoard = Hoard(r, "box", kind, uid)
                 assert hoard.n is not None, hoard.text
@@ -135,7 +136,7 @@ def E60_counted_things():
         r.create("other")
         for kind, fair in (("fds", 200), ("inotify", 60), ("mqueues", 4), ("shm", 16), ("sems", 16), ("ptys", 32),
                            ("signals", 200), ("locked", 16)):
-            for uid in USERS:
+            for uid in users():
                 r.create("box", nofile=4096, memory_bytes=256 * MIB)
                 hoard = Hoard(r, "box", kind, uid)
                 assert hoard.n is None or (hoard.n >= fair and not hoard.enough), hoard.text
@@ -149,10 +150,7 @@ def E60_counted_things():
         host_gets("aio", 16)
 
 
-@case
-def E61_floods_of_output():
-    """Output nobody reads, and more of it than anybody could: memory of execd and of the server stays what it was."""
-    p = product()
+def flood(p, uid):
     box = p.box(resourceLimits={"memory": "256Mi"})
     pid = p.first_process(box)
     before = rss_kib(p.server.pid)
@@ -160,12 +158,13 @@ def E61_floods_of_output():
     deaf = []
     for _ in range(4):  # clients that ask for a flood and never read it
         s = p.server.connect()
-        body = b'{"command":"yes never read"}'
+        body = f'{{"command":"yes never read","uid":{uid}}}'.encode()
         fields = "".join(f"{name}: {value}\r\n" for name, value in headers)
         s.sendall(f"POST {prefix}/command HTTP/1.1\r\nHost: {p.server.host}\r\n{fields}"
                   f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         deaf.append(s)
-    answer = p.server.execd(box, "POST", "/command", {"command": "yes kept | head -c 300M", "background": True})
+    answer = p.server.execd(box, "POST", "/command", {"command": "yes kept | head -c 300M", "background": True,
+                                                          "uid": uid})
     command = answer.json["id"] if answer.body.startswith(b'{"id"') else re.search(rb'"text":"([0-9a-f-]+)"',
                                                                                   answer.body).group(1).decode()
     until(lambda: not p.server.execd(box, "GET", f"/command/status/{command}").json["running"], "300 MB written", 120)
@@ -174,12 +173,20 @@ def E61_floods_of_output():
     assert p.server.run(box, "echo alive") == "alive"
     for s in deaf:
         s.close()
+    p.server.delete(box)
+
+
+@case
+def E61_floods_of_output():
+    """Output nobody reads, and more of it than anybody could: memory of execd and of the server stays what it was."""
+    p = product()
+    for uid in users():
+        flood(p, uid)
     loud = p.server.make(entrypoint=["yes", "all the time"], resourceLimits={"memory": "64Mi"})
     for _ in range(20):
         assert p.server.run(loud, "echo alive") == "alive"
     assert rss_kib(p.first_process(loud)) < 64 * 1024
     p.server.delete(loud)
-    p.server.delete(box)
 
 
 @case
@@ -187,7 +194,8 @@ def E62_processor_time_and_priorities():
     product().tries("E62")
     with Runner() as r:
         r.create("box")
-        busy = [r.start_in("box", "sh", "-c", "echo up; while :; do :; done", uid=1000) for _ in range(8)]
+        busy = [r.start_in("box", "sh", "-c", "echo up; while :; do :; done", uid=uid) for uid in users()
+                for _ in range(4)]
         for _, reading in busy:
             assert os.read(reading, 10) == b"up\n"
         r.create("other")
@@ -221,7 +229,7 @@ def X09_memory_in_sockets():
         assert r.features & CAN_MEMORY, r.missing
         r.create("other", memory_bytes=limit)
         for kind in ("tcp", "udp"):
-            for uid in USERS:
+            for uid in users():
                 r.create("box", memory_bytes=limit)
                 hoard = Hoard(r, "box", kind, uid)
                 assert hoard.n is None or (hoard.n < 64 and not hoard.enough), hoard.text
@@ -238,7 +246,7 @@ def X11_huge_pages_of_the_host():
         raise Lacks("huge pages")
     with Runner() as r:
         r.create("box")
-        for uid in USERS:
+        for uid in users():
             code, out = probe_in(r, "box", "hoard", "huge", "1", uid=uid)
             assert (code, out) == (1, "got 0 huge: Cannot allocate memory\n"), out
 

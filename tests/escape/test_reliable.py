@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Failures that others had and that no other test makes happen: through the API, as a client would see them.
-timeout: 300"""
+timeout: 600"""
 
 import hashlib
 import json
 import threading
 
 from escapelib import *  # noqa: F401,F403  pylint: disable=wildcard-import,unused-wildcard-import
+from census import rss_kib
 
 setup()
 
@@ -21,6 +22,55 @@ def R02_uploads_read_back_by_hash():
         answer = p.server.execd(box, "GET", "/files/download?path=/tmp/sent")
         assert answer.status == 200 and answer.body == data, (size, answer.status, len(answer.body))
         assert p.run(box, "sha256sum < /tmp/sent")[1].split()[0] == hashlib.sha256(data).hexdigest(), size
+
+
+GIB = 1 << 30
+LARGE = 5 * GIB
+
+
+def pieces(size):
+    """So many bytes, no two pieces alike."""
+    noise = bytearray(os.urandom(1 << 20))
+    for n in range(size >> 20):
+        noise[:8] = n.to_bytes(8, "big")
+        yield noise
+
+
+@case
+def R02_more_than_any_buffer_or_counter_holds():
+    """5 GiB in and out: past 32 bits, past the sandbox's memory, and nobody has it in one piece."""
+    state = tempfile.mkdtemp(prefix="osb-server-", dir="/var/tmp")
+    os.chmod(state, 0o755)
+    if shutil.disk_usage(state).free < LARGE + GIB:
+        os.rmdir(state)
+        raise NoRoom("a file of 5 GiB")
+    p = Product(state=state)
+    try:
+        box = p.server.make(resourceLimits={"memory": "128Mi", "disk": "6Gi"})
+        sent, got, size = hashlib.sha256(), hashlib.sha256(), 0
+
+        def hashed():
+            for piece in pieces(LARGE):
+                sent.update(piece)
+                yield piece
+
+        p.upload_pieces(box, "/root/sent", LARGE, hashed())
+        with p.asked(box, "GET", "/files/download?path=/root/sent") as s:
+            reader = Reader(s)
+            head = reader.head()
+            assert head.status == 200 and head.get("Content-Length") == str(LARGE), head.fields
+            got.update(reader.rest)
+            size, buffer = len(reader.rest), memoryview(bytearray(1 << 20))
+            while size < LARGE:
+                n = s.recv_into(buffer)
+                assert n > 0, f"cut after {size} bytes"
+                got.update(buffer[:n])
+                size += n
+        assert (size, got.hexdigest()) == (LARGE, sent.hexdigest())
+        assert p.run(box, "stat -c %s /root/sent")[1] == str(LARGE)
+        assert rss_kib(p.server.pid) < 64 << 10 and rss_kib(p.first_process(box)) < 16 << 10
+    finally:
+        p.close()
 
 
 @case
