@@ -8,12 +8,12 @@ later half of the samples with the earlier one, after a warm-up."""
 
 import os
 import re
-import statistics
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import flat  # noqa: E402
 from census import fd_count, names, read, rss_kib  # noqa: E402
 from stage import Stage, enter, json  # noqa: E402
 
@@ -21,7 +21,6 @@ ROUNDS = int(os.environ.get("OSB_FLAT_ROUNDS", "300"))
 CURVE = os.environ.get("OSB_FLAT_CURVE")
 WORKERS = 3
 SAMPLES = 30
-WARM_UP = 0.2
 ENDED = max(20, ROUNDS // 20)  # records kept of what has ended: reached within the warm-up
 
 # What may be more in the later half: (share, at least this much). Memory comes in pages and arenas.
@@ -114,16 +113,7 @@ def rounds(server, numbers):
 
 def judge(samples, step):
     """What has grown, in words."""
-    warm = samples[int(len(samples) * WARM_UP):]
-    early, late = warm[:len(warm) // 2], warm[len(warm) // 2:]
-    grown = []
-    for name, (share, least) in TOLERANCE.items():
-        before = statistics.median(s[name] for s in early)
-        after = statistics.median(s[name] for s in late)
-        good = after <= before + max(before * share, least)
-        print(f"{'ok' if good else 'not ok'} {name} {before:g} then {after:g}", flush=True)
-        if not good:
-            grown.append(name)
+    grown, warm = flat.judge(samples, TOLERANCE), flat.warm(samples)
     for name in SHOWN:
         print(f"   {name} of the machine: {samples[0][name]} then {samples[-1][name]}")
     for name in NAMES:

@@ -1,0 +1,25 @@
+"""Whether something has grown over many rounds: the later half of the samples beside the earlier one."""
+
+import statistics
+
+WARM_UP = 0.2
+
+
+def warm(samples):
+    """Those after the beginning, in which everything grows."""
+    return samples[int(len(samples) * WARM_UP):]
+
+
+def judge(samples, tolerance):
+    """Names of what has grown, each told about. tolerance: {name: (share, at least this much)} that may be more."""
+    kept = warm(samples)
+    early, late = kept[:len(kept) // 2], kept[len(kept) // 2:]
+    grown = []
+    for name, (share, least) in tolerance.items():
+        before = statistics.median(s[name] for s in early)
+        after = statistics.median(s[name] for s in late)
+        good = after <= before + max(before * share, least)
+        print(f"{'ok' if good else 'not ok'} {name} {before:g} then {after:g}", flush=True)
+        if not good:
+            grown.append(name)
+    return grown
