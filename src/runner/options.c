@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/span.h"
+#include "policy/netaddr.h"
 
 static const char usage[] =
 	"usage: opensandbox-runner --state-dir DIR (--fd N | --socket PATH) [options]\n"
@@ -87,10 +88,11 @@ static int take_option(struct options *o, int opt, const char *value)
 		ok = add(o->allow, &o->n_allow, STATE_MAX_ALLOWED, value);
 		break;
 	case OPT_DNS:
-		ok = add(o->dns, &o->n_dns, NET_MAX_DNS, value);
+		ok = netaddr_is_address(value) && add(o->dns, &o->n_dns, NETADDR_MAX_DNS, value);
 		break;
 	case OPT_OPEN:
-		ok = add(o->policy.open, &o->policy.n_open, NFT_MAX_OPEN, value);
+		ok = netaddr_is_network(value) &&
+		     add(o->policy.open, &o->policy.n_open, NETADDR_MAX_OPEN, value);
 		break;
 	case OPT_POOL:
 		ok = number(value, NET_POOL_MAX, &o->pool);
@@ -119,6 +121,9 @@ static int take_option(struct options *o, int opt, const char *value)
 	default:
 		return -1;
 	}
+	if (!ok)
+		(void)fprintf(stderr, "opensandbox-runner: '%s' is not a value, or one too many\n",
+			      value);
 	return ok ? 0 : -1;
 }
 

@@ -14,7 +14,7 @@ struct options {
 	int fd;
 	const char *allow[STATE_MAX_ALLOWED];
 	unsigned n_allow;
-	const char *dns[NET_MAX_DNS];
+	const char *dns[NETADDR_MAX_DNS];
 	unsigned n_dns;
 	struct nft_policy policy;
 	unsigned pool, mtu;

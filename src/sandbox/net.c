@@ -113,11 +113,9 @@ static int free_index(struct net *n, uint32_t *ret, struct err *e)
 
 int net_add_dns(struct net *n, const char *address, struct err *e)
 {
-	struct in6_addr a;
-
-	if (n->n_dns == NET_MAX_DNS)
-		return err_set(e, E2BIG, "at most %d nameservers", NET_MAX_DNS);
-	if (inet_pton(AF_INET, address, &a) != 1 && inet_pton(AF_INET6, address, &a) != 1)
+	if (n->n_dns == NETADDR_MAX_DNS)
+		return err_set(e, E2BIG, "at most %d nameservers", NETADDR_MAX_DNS);
+	if (!netaddr_is_address(address))
 		return err_set(e, EINVAL, "'%s' is not an address", address);
 	(void)snprintf(n->dns_text[n->n_dns++], INET6_ADDRSTRLEN, "%s", address);
 	return 0;
@@ -131,7 +129,7 @@ static void dns_from(struct net *n, const char *path)
 
 	len = fsat_read(AT_FDCWD, path, text, sizeof(text));
 	rest = span_of(text, len > 0 ? (size_t)len : 0);
-	while (rest.p != NULL && n->n_dns < NET_MAX_DNS) {
+	while (rest.p != NULL && n->n_dns < NETADDR_MAX_DNS) {
 		struct span line = span_trim(span_cut(&rest, '\n'));
 		char address[INET6_ADDRSTRLEN];
 

@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "policy/netaddr.h"
 #include "sandbox/block.h"
 #include "sandbox/msg.h"
 
 #define NET_POOL_MAX  64
-#define NET_MAX_DNS   3
 #define NET_MAX_ADDRS (BLOCK_MINE * BLOCK_SIZE) /* of an instance */
 #define NET_NO_ADDR   UINT32_MAX
 
@@ -29,7 +29,7 @@ struct net_slot {
 
 struct net {
 	char tag[8];
-	char dns_text[NET_MAX_DNS][INET6_ADDRSTRLEN];
+	char dns_text[NETADDR_MAX_DNS][INET6_ADDRSTRLEN];
 	unsigned n_dns;
 	struct in_addr pool4;  /* network byte order, a /16, shared by all instances of a host */
 	struct in6_addr pool6; /* a /64 */

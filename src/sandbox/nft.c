@@ -74,19 +74,6 @@ static const char count_rule[] =
 	"		ct state new add @flows { iifname ct count over 8192 } "
 	"reject with icmpx admin-prohibited\n";
 
-static bool is_cidr(const char *text)
-{
-	struct span rest = span_str(text), addr = span_cut(&rest, '/');
-	struct in6_addr a;
-	char host[INET6_ADDRSTRLEN];
-	uint64_t bits = 0;
-	bool v6 = strchr(text, ':') != NULL;
-
-	return span_copy(addr, host, sizeof(host)) &&
-	       inet_pton(v6 ? AF_INET6 : AF_INET, host, &a) == 1 &&
-	       (rest.p == NULL || (span_u64(rest, &bits) && bits <= (v6 ? 128 : 32)));
-}
-
 void nft_table_name(const struct net *n, char out[NFT_NAME_SIZE])
 {
 	(void)snprintf(out, NFT_NAME_SIZE, "opensandbox_%s", n->tag);
@@ -111,7 +98,7 @@ int nft_write(struct buf *b, const struct net *n, const struct nft_policy *p, bo
 		(void)buf_printf(b, "add element inet %s dns%c { %s }\n", name,
 				 strchr(n->dns_text[i], ':') != NULL ? '6' : '4', n->dns_text[i]);
 	for (unsigned i = 0; i < p->n_open; i++) {
-		if (!is_cidr(p->open[i]))
+		if (!netaddr_is_network(p->open[i]))
 			return err_set(e, EINVAL, "'%s' is not a network", p->open[i]);
 		(void)buf_printf(b, "add element inet %s open%c { %s }\n", name,
 				 strchr(p->open[i], ':') != NULL ? '6' : '4', p->open[i]);

@@ -9,13 +9,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "policy/netaddr.h"
 #include "sandbox/net.h"
-
-#define NFT_MAX_OPEN 16
 
 /* Destinations that an operator opens although they are private. CIDR texts, checked. */
 struct nft_policy {
-	const char *open[NFT_MAX_OPEN];
+	const char *open[NETADDR_MAX_OPEN];
 	unsigned n_open;
 };
 

@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "codec/toml.h"
-#include "policy/hostpath.h"
-#include "policy/quantity.h"
 #include "server/config_table.h"
 
 #define MAX_CONFIG_BYTES MIB(1)
@@ -65,6 +63,28 @@ static int parse_bool(const char *text, bool *ret)
 	return -EINVAL;
 }
 
+static int check(const struct config_option *o, const char *value, struct err *e)
+{
+	int r = o->check != NULL ? o->check(value, e) : 0;
+
+	return r < 0 ? err_wrap(e, "%s", o->key) : 0;
+}
+
+static int set_list(struct config *c, const struct config_option *o, const struct config_list *l,
+		    struct err *e)
+{
+	if (o->max > 0 && l->n > o->max)
+		return err_set(e, EINVAL, "%s: at most %lld", o->key, (long long)o->max);
+	for (unsigned i = 0; i < l->n; i++) {
+		int r = check(o, l->items[i], e);
+
+		if (r < 0)
+			return r;
+	}
+	*(struct config_list *)field(c, o) = *l;
+	return 0;
+}
+
 static int set_text(struct config *c, const struct config_option *o, const char *text,
 		    struct err *e)
 {
@@ -79,8 +99,10 @@ static int set_text(struct config *c, const struct config_option *o, const char 
 		copy = arena_strdup(&c->arena, text);
 		if (copy == NULL)
 			return err_code(e, ENOMEM, "configuration");
-		*(const char **)field(c, o) = copy;
-		return 0;
+		r = check(o, copy, e);
+		if (r >= 0)
+			*(const char **)field(c, o) = copy;
+		return r;
 	case CONFIG_INTEGER:
 		if (!span_i64(rest, &number) || number < o->min || number > o->max)
 			return err_set(e, EINVAL, "%s: '%s' is not a number from %lld to %lld",
@@ -98,8 +120,7 @@ static int set_text(struct config *c, const struct config_option *o, const char 
 			if (r < 0)
 				return r;
 		}
-		*(struct config_list *)field(c, o) = list;
-		return 0;
+		return set_list(c, o, &list, e);
 	case CONFIG_PAIRS:
 		break;
 	}
@@ -151,8 +172,7 @@ static int load_list(struct config *c, const struct config_option *o, struct tom
 		if (r < 0)
 			return r;
 	}
-	*(struct config_list *)field(c, o) = list;
-	return 0;
+	return set_list(c, o, &list, e);
 }
 
 static int load_pairs(struct config *c, const struct config_option *o, struct toml_node *root,
@@ -288,35 +308,8 @@ static int default_state_dir(struct config *c, struct err *e)
 	return c->state_dir != NULL ? 0 : err_code(e, ENOMEM, "configuration");
 }
 
-static int check_paths(const struct config_list *l, const char *what, struct err *e)
-{
-	for (unsigned i = 0; i < l->n; i++)
-		if (!hostpath_is_clean(l->items[i]))
-			return err_set(e, EINVAL, "%s: '%s' is not an absolute, clean path", what,
-				       l->items[i]);
-	return 0;
-}
-
-static int check_word(const char *what, const char *word, const char *const *words, struct err *e)
-{
-	for (size_t i = 0; words[i] != NULL; i++)
-		if (strcmp(words[i], word) == 0)
-			return 0;
-	return err_set(e, EINVAL, "%s: '%s' is not known", what, word);
-}
-
 int config_finish(struct config *c, struct err *e)
 {
-	static const char *const networks[] = { "auto", "on", "off", NULL };
-	static const char *const formats[] = { "text", "json", NULL };
-	const struct {
-		const char *key, *text;
-	} sizes[] = {
-		{ "runtime.default_disk", c->default_disk },
-		{ "storage.volume_default_size", c->volume_default_size },
-	};
-	static const char *const unheld[] = { "refuse", "ignore", NULL };
-	uint64_t bytes;
 	int r;
 
 	r = default_state_dir(c, e);
@@ -330,21 +323,5 @@ int config_finish(struct config *c, struct err *e)
 		return err_set(e, ENOTSUP,
 			       "runtime.type: this program has no '%s' driver, only 'native'",
 			       c->runtime);
-	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-		if (*sizes[i].text == '\0')
-			continue;
-		r = quantity_bytes(span_str(sizes[i].text), &bytes, e);
-		if (r < 0)
-			return err_wrap(e, "%s", sizes[i].key);
-	}
-	r = check_word("network.enabled", c->network, networks, e);
-	if (r >= 0)
-		r = check_word("runtime.unheld_limits", c->unheld_limits, unheld, e);
-	if (r >= 0)
-		r = check_word("log.format", c->log_format, formats, e);
-	if (r >= 0)
-		r = check_paths(&c->allowed_host_paths, "storage.allowed_host_paths", e);
-	if (r >= 0)
-		r = check_paths(&c->image_paths, "images.allowed_paths", e);
-	return r;
+	return 0;
 }

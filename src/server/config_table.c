@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "policy/netaddr.h"
 #include "server/rights.h"
 
 #define AT(member) offsetof(struct config, member)
@@ -25,8 +26,9 @@ const struct config_option config_options[] = {
 	  "loopback ones, if there is none." },
 	{ "server.max_sandbox_timeout_seconds", CONFIG_INTEGER, AT(max_timeout_s), "0", 0,
 	  INT32_MAX, "Longest `timeout` that a create may ask for; 0: no limit." },
-	{ "server.limit_concurrency", CONFIG_INTEGER, AT(max_connections), "10000", 16, 1000000,
-	  "Connections at a time; more are answered 503." },
+	{ "server.limit_concurrency", CONFIG_INTEGER, AT(max_connections), "10000", 0, 1000000,
+	  "Connections at a time; more are answered 503. 0: as many as there are descriptors "
+	  "for." },
 	{ "server.timeout_keep_alive", CONFIG_INTEGER, AT(keep_alive_s), "75", 1, 86400,
 	  "Seconds that an idle connection is kept." },
 	{ "server.backlog", CONFIG_INTEGER, AT(backlog), "4096", 1, 65535,
@@ -55,47 +57,57 @@ const struct config_option config_options[] = {
 
 	{ "log.level", CONFIG_STRING, AT(log_level), "info", 0, 0,
 	  "`error`, `warn`, `info` or `debug` (which has a line per request)." },
-	{ "log.format", CONFIG_STRING, AT(log_format), "text", 0, 0, "`text` or `json`." },
+	{ "log.format", CONFIG_STRING, AT(log_format), "text", 0, 0, "`text` or `json`.",
+	  config_check_log_format },
 
 	{ "runtime.type", CONFIG_STRING, AT(runtime), "native", 0, 0,
 	  "What runs the sandboxes. `native`: the kernel alone, through opensandbox-runner." },
 	{ "runtime.runner_path", CONFIG_STRING, AT(runner_path), "", 0, 0,
-	  "The runner to start. Empty: `opensandbox-runner` beside the server." },
+	  "The runner to start. Empty: `opensandbox-runner` beside the server.",
+	  config_check_program },
 	{ "runtime.runner_socket", CONFIG_STRING, AT(runner_socket), "", 0, 0,
 	  "Where a runner listens that somebody else starts (systemd). What it may mount and reach "
 	  "is then said by its own options too: `--allow-path`, `--open-net`, `--dns`, `--ipv6`. "
 	  "Empty: the server starts its own." },
 	{ "runtime.execd_path", CONFIG_STRING, AT(execd_path), "", 0, 0,
-	  "The program that becomes PID 1 of every sandbox. Empty: `execd` beside the server." },
+	  "The program that becomes PID 1 of every sandbox. Empty: `execd` beside the server.",
+	  config_check_program },
 	{ "runtime.create_timeout_seconds", CONFIG_INTEGER, AT(create_timeout_s), "30", 1, 3600,
 	  "How long a new sandbox may take until its execd answers." },
 	{ "runtime.default_pids", CONFIG_INTEGER, AT(default_pids), "4096", 0, 4194304,
 	  "Processes and threads per sandbox when the request sets no `pids`; 0: no limit." },
 	{ "runtime.default_disk", CONFIG_STRING, AT(default_disk), "", 0, 0,
 	  "Size of what a sandbox may write when the request sets no `disk`, such as `10Gi`. "
-	  "Empty: no limit." },
+	  "Empty: no limit.",
+	  config_check_size },
 	{ "runtime.unheld_limits", CONFIG_STRING, AT(unheld_limits), "refuse", 0, 0,
 	  "A limit that this host cannot hold, as without root or without cgroups: `refuse` the "
-	  "create, or `ignore` the limit. Clients ask for `cpu` and `memory` by default." },
+	  "create, or `ignore` the limit. Clients ask for `cpu` and `memory` by default.",
+	  config_check_unheld },
 
 	{ "network.enabled", CONFIG_STRING, AT(network), "auto", 0, 0,
 	  "`on`: every sandbox gets a network, or its create fails. `off`: none does. `auto`: if "
-	  "the host can." },
+	  "the host can.",
+	  config_check_net_mode },
 
-	{ "network.dns", CONFIG_LIST, AT(dns), "", 0, 0,
-	  "Addresses of the nameservers of sandboxes. Empty: those of the host." },
-	{ "network.allowed_private", CONFIG_LIST, AT(open_networks), "", 0, 0,
+	{ "network.dns", CONFIG_LIST, AT(dns), "", 0, NETADDR_MAX_DNS,
+	  "Addresses of the nameservers of sandboxes, at most three. Empty: those of the host.",
+	  config_check_address },
+	{ "network.allowed_private", CONFIG_LIST, AT(open_networks), "", 0, NETADDR_MAX_OPEN,
 	  "Private networks (CIDR) that sandboxes may reach. Without them all private ranges, the "
-	  "host's loopback, cloud metadata addresses and other sandboxes are closed." },
+	  "host's loopback, cloud metadata addresses and other sandboxes are closed.",
+	  config_check_network },
 	{ "network.ipv6", CONFIG_BOOLEAN, AT(ipv6), "false", 0, 0,
 	  "Give sandboxes IPv6 as well; turns on forwarding of it on the host." },
 
 	{ "storage.allowed_host_paths", CONFIG_LIST, AT(allowed_host_paths), "", 0, 0,
-	  "Host directories that volumes may come from, themselves and all below. Empty: none." },
+	  "Host directories that volumes may come from, themselves and all below. Empty: none.",
+	  config_check_path },
 
 	{ "storage.volume_default_size", CONFIG_STRING, AT(volume_default_size), "", 0, 0,
 	  "What a new named volume can hold when the request sets no `storage`, such as `1Gi`. "
-	  "Empty: no limit." },
+	  "Empty: no limit.",
+	  config_check_size },
 
 	{ "images.default", CONFIG_STRING, AT(image_default), "", 0, 0,
 	  "What a name stands for that is no image here, such as `host`. Empty: such a name is an "
@@ -105,14 +117,15 @@ const struct config_option config_options[] = {
 	  "matches the rest." },
 	{ "images.allowed_paths", CONFIG_LIST, AT(image_paths), "", 0, 0,
 	  "Directories that `dir:/path` images may come from, themselves and all below. Empty: "
-	  "none." },
+	  "none.",
+	  config_check_path },
 
 	{ "renew_intent.enabled", CONFIG_BOOLEAN, AT(renew_enabled), "true", 0, 0,
 	  "Honour the extension `access.renew.extend.seconds`: traffic through the gateway moves "
 	  "the expiry of a sandbox that asked for it." },
 	{ "renew_intent.min_interval_seconds", CONFIG_INTEGER, AT(renew_interval_s), "60", 1, 86400,
 	  "At most one such renewal per sandbox in this time." },
-	{ NULL, CONFIG_STRING, 0, NULL, 0, 0, NULL },
+	{ NULL, CONFIG_STRING, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "server/config.h"
+#include "server/config_check.h"
 
 enum config_type {
 	CONFIG_STRING,
@@ -20,8 +21,9 @@ struct config_option {
 	enum config_type type;
 	size_t offset;
 	const char *fallback; /* as text */
-	int64_t min, max;     /* CONFIG_INTEGER */
+	int64_t min, max;     /* CONFIG_INTEGER; CONFIG_LIST: most items, 0 for any number */
 	const char *doc;
+	config_check *check; /* of a string, or of each in a list; NULL: anything will do */
 };
 
 extern const struct config_option config_options[]; /* ends with key == NULL */

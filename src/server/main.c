@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -206,7 +207,8 @@ static int start_http(int fd, struct err *e)
 	};
 	int r;
 
-	opt.limits.max_connections = (unsigned)c->max_connections;
+	opt.limits.max_connections = c->max_connections > 0 ? (unsigned)c->max_connections
+							    : UINT_MAX;
 	opt.limits.idle_timeout_ms = (uint64_t)c->keep_alive_s * 1000;
 	opt.limits.max_arena = MIB(4);
 	r = http_server_init(&server.loop, &server.http, &opt, e);

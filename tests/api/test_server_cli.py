@@ -89,6 +89,19 @@ def mistakes_in_the_file_are_named():
     # what would run with less isolation than asked for does not run
     fails("--config", config("[secure_runtime]\ntype = \"gvisor\"\n"), says="secure_runtime.type")
     fails("--set", "server.nonsense=1", says="server.nonsense")
+    # the file, the setting and the value are all named, and nothing is left to be found out by a sandbox
+    path = os.path.join(TOP, "server.toml")
+    for section, key, value, bad in (("network", "dns", '["192.0.2.1", "dns.example"]', "dns.example"),
+                                     ("network", "dns", '["::1", "::1", "::1", "::1"]', "at most 3"),
+                                     ("network", "allowed_private", '["10.0.0.0/40"]', "10.0.0.0/40"),
+                                     ("runtime", "execd_path", f'"{path}"', f"'{path}' is not a program"),
+                                     ("runtime", "execd_path", '"/usr"', "'/usr' is not a program"),
+                                     ("runtime", "execd_path", '"/no/such"', "'/no/such' cannot be opened"),
+                                     ("runtime", "runner_path", f'"{path}"', f"'{path}' is not a program")):
+        r = run("--config", config(f"[{section}]\n{key} = {value}\n"), "--port", "0", "--state-dir", TOP)
+        assert r.returncode == 1, (key, value, r.stderr)
+        assert f"'{path}': {section}.{key}: " in r.stderr and bad in r.stderr, r.stderr
+    fails("--set", "network.dns=dns.example", says="network.dns: 'dns.example' is not an address")
 
 
 @case

@@ -94,6 +94,11 @@ def connections_beyond_the_limit_are_told_so():
         s = stack.enter_context(server.connect())
         s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert Reader(s).reply().status == 503
+    with Server(*sets(server__limit_concurrency="0")) as server, contextlib.ExitStack() as stack:  # no limit
+        for _ in range(64):
+            s = stack.enter_context(server.connect())
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert Reader(s).reply().status == 200
 
 
 @case

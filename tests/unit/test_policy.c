@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "policy/hostpath.h"
 #include "policy/label.h"
+#include "policy/netaddr.h"
 #include "policy/quantity.h"
 
 static void cpu_is_read_to_the_thousandth(void **state)
@@ -211,6 +212,39 @@ static void sub_paths_stay_below(void **state)
 			fail_msg("'%s' passed", bad[i]);
 }
 
+static void addresses_and_networks_are_in_figures(void **state)
+{
+	static const struct {
+		const char *text;
+		bool address, network;
+	} cases[] = {
+		{ "192.0.2.1", true, true },
+		{ "2001:db8::1", true, true },
+		{ "192.0.2.0/24", false, true },
+		{ "2001:db8::/128", false, true },
+		{ "10.0.0.0/0", false, true },
+		{ "192.0.2.0/33", false, false },
+		{ "2001:db8::/129", false, false },
+		{ "192.0.2.0/", false, false },
+		{ "192.0.2.0/-1", false, false },
+		{ "192.0.2.0/8/8", false, false },
+		{ "192.0.2", false, false },
+		{ "192.0.2.1 ", false, false },
+		{ "192.0.2.1:53", false, false },
+		{ "dns.example", false, false },
+		{ "[::1]", false, false },
+		{ "fe80::1%eth0", false, false },
+		{ "", false, false },
+		{ "/8", false, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		if (netaddr_is_address(cases[i].text) != cases[i].address ||
+		    netaddr_is_network(cases[i].text) != cases[i].network)
+			fail_msg("'%s'", cases[i].text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +256,7 @@ int main(void)
 		cmocka_unit_test(dns_labels),
 		cmocka_unit_test(host_paths_are_judged_as_text),
 		cmocka_unit_test(sub_paths_stay_below),
+		cmocka_unit_test(addresses_and_networks_are_in_figures),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,8 +188,10 @@ static void settings_are_checked(void **state)
 	assert_int_equal(config_set(&c, "storage.allowed_host_paths", "/a,/b c", NULL), 0);
 	assert_int_equal(c.allowed_host_paths.n, 2);
 	assert_string_equal(c.allowed_host_paths.items[1], "/b c");
-	assert_int_equal(config_set(&c, "storage.allowed_host_paths", "/a/../b", NULL), 0);
-	assert_int_equal(config_finish(&c, NULL), -EINVAL);
+	assert_int_equal(config_set(&c, "storage.allowed_host_paths", "/a,/a/../b", NULL), -EINVAL);
+	assert_int_equal(c.allowed_host_paths.n, 2); /* as it was */
+	assert_int_equal(config_set(&c, "network.dns", "192.0.2.1,::1,192.0.2.3", NULL), 0);
+	assert_int_equal(config_set(&c, "network.dns", "::1,::1,::1,::1", NULL), -EINVAL);
 	assert_int_equal(config_set(&c, "storage.allowed_host_paths", "", NULL), 0);
 	assert_int_equal(c.allowed_host_paths.n, 0);
 	assert_int_equal(config_set(&c, "runtime.type", "docker", NULL), 0);
