@@ -246,7 +246,13 @@ static void judge_prlimit64(struct code *c)
 	load(c, ARG_HIGH(2));
 	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
 	ret(c, SECCOMP_RET_ALLOW);
+	/* a filter cannot fill in the old limit, and "done" would say that it is there */
+	load(c, ARG_LOW(3));
+	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 3, 0);
+	load(c, ARG_HIGH(3));
+	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
 	ret(c, RET_ERRNO(0));
+	ret(c, RET_ERRNO(EPERM));
 }
 
 static const struct {

@@ -70,6 +70,19 @@ def own_namespaces_and_no_view_of_the_host():
 
 
 @case
+def the_old_limit_of_core_dumps_is_told_or_refused():
+    with Runner() as r:
+        r.create("core")
+        script = ("import resource as r\n"
+                  "print(r.prlimit(0, r.RLIMIT_CORE), r.getrlimit(r.RLIMIT_CORE))\n"
+                  "r.setrlimit(r.RLIMIT_CORE, (0, 0))\n"
+                  "try:\n    print(r.prlimit(0, r.RLIMIT_CORE, (0, 0)))\n"
+                  "except PermissionError:\n    print('refused')")
+        code, out = r.run("core", "python3", "-c", script)
+        assert (code, out) == (0, "(1, 1) (1, 1)\nrefused\n"), out
+
+
+@case
 def two_have_different_ranges_and_files():
     with Runner() as r:
         a, b = r.create("a"), r.create("b")

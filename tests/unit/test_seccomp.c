@@ -64,11 +64,16 @@ static uint32_t judge(const struct seccomp_data *d)
 	return 0;
 }
 
-static uint32_t call(long nr, uint64_t a0, uint64_t a1, uint64_t a2)
+static uint32_t call4(long nr, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
 {
-	struct seccomp_data d = { .nr = (int)nr, .arch = OWN, .args = { a0, a1, a2 } };
+	struct seccomp_data d = { .nr = (int)nr, .arch = OWN, .args = { a0, a1, a2, a3 } };
 
 	return judge(&d);
+}
+
+static uint32_t call(long nr, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+	return call4(nr, a0, a1, a2, 0);
 }
 
 #define REFUSED(code) (SECCOMP_RET_ERRNO | (code))
@@ -243,6 +248,15 @@ static void the_limit_of_core_dumps_stays(void **state)
 		assert_int_equal(call(SYS_prlimit64, 0, core, 4096), REFUSED(0));
 		assert_int_equal(call(SYS_prlimit64, 0, core, 1ULL << 32), REFUSED(0));
 		assert_int_equal(call(SYS_prlimit64, 0, core, 0), SECCOMP_RET_ALLOW);
+		/* with the old one asked for as well, it must not be said to be there */
+		for (int old = 12; old <= 32; old += 20) {
+			assert_int_equal(call4(SYS_prlimit64, 0, core, 4096, 1ULL << old),
+					 REFUSED(EPERM));
+			assert_int_equal(call4(SYS_prlimit64, 0, core, 0, 1ULL << old),
+					 SECCOMP_RET_ALLOW);
+			assert_int_equal(call4(SYS_prlimit64, 0, files, 4096, 1ULL << old),
+					 SECCOMP_RET_ALLOW);
+		}
 		assert_int_equal(call(SYS_prlimit64, 0, files, 4096), SECCOMP_RET_ALLOW);
 	}
 }
