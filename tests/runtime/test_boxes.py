@@ -82,6 +82,41 @@ def the_old_limit_of_core_dumps_is_told_or_refused():
         assert (code, out) == (0, "(1, 1) (1, 1)\nrefused\n"), out
 
 
+def session_keyrings(uid):
+    """Those that this user of the host may see: serial numbers. Each shows to its owner alone."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        with open("/proc/keys", "rb") as f, open(writing, "wb") as out:
+            out.write(f.read())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="ascii") as f:
+        lines = [line.split() for line in f]
+    assert os.waitpid(pid, 0)[1] == 0
+    return {line[0] for line in lines if line[5] == str(uid) and line[7:9] == ["keyring", "_ses:"]}
+
+
+@case
+def a_keyring_of_its_own_comes_and_goes_with_it():
+    if not os.path.exists("/proc/keys"):
+        raise Skip("this kernel has no keys")
+    with Runner() as r:
+        a, b = r.create("a"), r.create("b")
+        seen = {item.uid_base: session_keyrings(item.uid_base) for item in (a, b)}
+        r.delete("a")
+        # others on this machine may have sandboxes with the same users; that it goes shows that it was this one's
+        deadline = time.monotonic() + DEADLINE_S
+        while not seen[a.uid_base] - session_keyrings(a.uid_base):
+            assert time.monotonic() < deadline, "no keyring went with it"
+            r.list()
+        assert session_keyrings(b.uid_base) & seen[b.uid_base], "the other one has none"
+
+
 @case
 def two_have_different_ranges_and_files():
     with Runner() as r:
