@@ -336,7 +336,8 @@ static void on_failed(struct proc *p, const struct err *e)
 	if (k->state < KERNEL_ENDING)
 		enter(k, KERNEL_ENDING);
 	if (k->why[0] == '\0')
-		(void)snprintf(k->why, sizeof(k->why), "it could not be started: %.150s", e->msg);
+		(void)snprintf(k->why, sizeof(k->why), "%s%.150s",
+			       p->ran || k->was_ready ? "" : "it could not be started: ", e->msg);
 	k->exited = true;
 	step(k);
 }

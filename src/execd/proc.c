@@ -39,6 +39,7 @@ static void leader_runs(struct proc *p, pid_t leader, pid_t warden)
 {
 	drop_note(p);
 	p->state = PROC_RUNNING;
+	p->ran = true;
 	p->leader = leader;
 	p->warden = warden;
 	if (p->started != NULL)
@@ -83,6 +84,15 @@ static void leader_lost(struct proc *p)
 	failed(p, &e);
 }
 
+/* Whether there ever was a leader is known to nobody here. */
+static void warden_lost(struct proc *p)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ECHILD, "its warden was killed before it could tell of it");
+	failed(p, &e);
+}
+
 static void take_report(struct proc *p, const struct spawn_report *r)
 {
 	switch ((enum spawn_kind)r->kind) {
@@ -106,7 +116,7 @@ static void warden_ended(struct proc *p)
 	if (p->state == PROC_STARTING && p->note != NULL && *p->note > 0)
 		leader_runs(p, (pid_t)*p->note, -1);
 	else if (p->state == PROC_STARTING)
-		start_failed(p, SPAWN_FORK, ECHILD);
+		warden_lost(p);
 	if (p->state == PROC_RUNNING) {
 		p->orphaned = true;
 		if (kill(p->leader, 0) < 0 && errno == ESRCH)
@@ -139,7 +149,7 @@ static void reset(struct execd *x, struct proc *p)
 	p->warden = p->leader = -1;
 	p->state = PROC_STARTING;
 	p->pending_signal = 0;
-	p->killing = p->orphaned = p->closed = false;
+	p->ran = p->killing = p->orphaned = p->closed = false;
 	p->note = NULL;
 	list_init(&p->link);
 }
@@ -184,7 +194,7 @@ void proc_adopt_child(struct execd *x, struct proc *p, pid_t pid)
 	reset(x, p);
 	p->leader = pid;
 	p->state = PROC_RUNNING;
-	p->orphaned = p->closed = true;
+	p->ran = p->orphaned = p->closed = true;
 	reaper_add(x, p);
 }
 

@@ -33,6 +33,7 @@ struct proc {
 	pid_t leader;         /* -1 until it runs and after it ended; also its session and group */
 	enum proc_state { PROC_STARTING, PROC_RUNNING, PROC_EXITED } state;
 	int pending_signal; /* asked for before the leader ran */
+	bool ran;           /* the leader was started */
 	bool killing;
 	bool orphaned;          /* the warden was killed: its children are execd's own now */
 	bool closed;            /* nothing comes through `status` any more */

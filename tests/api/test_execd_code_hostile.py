@@ -197,6 +197,20 @@ def a_cell_that_kills_its_warden_is_still_the_contexts():
 
 
 @case
+def the_end_of_a_kernel_whose_warden_was_killed_is_told_as_what_it_is():
+    """It has run: that it could not be started is not what happened. A warden that is being killed may take the
+    status with it, or the number of the process; then nobody knows, and that is said."""
+    context, told = new_context(), set()
+    for _ in range(60):
+        done = run("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(5)", context=context)
+        assert done.error["ename"] == "KernelDied", done.error
+        told.add(done.error["evalue"])
+    assert all("exit status 5" in words or "its warden was killed" in words for words in told), told
+    assert not any("could not be started" in words for words in told), told
+    delete(context)
+
+
+@case
 def a_child_that_holds_the_output_does_not_hold_the_stream():
     context = new_context()
     done = run("import os, time\nif os.fork() == 0:\n  os.setsid()\n  time.sleep(1000)\nprint('last')\nos._exit(5)",
