@@ -165,6 +165,23 @@ static int make_dev(bool nodes, struct err *e)
 	return 0;
 }
 
+/* A directory of the host's /sys, by way of an overlay: its inodes are not the host's. Locks are
+ * kept with the inode, and whoever closes a file walks the list: thousands of them, taken by a
+ * sandbox, would slow down every program of the host that asks how many processors there are. A
+ * kernel that cannot put it under an overlay shows it as it is. */
+static int show_sys(const char *from, int *ret_fd, struct err *e)
+{
+	const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+			       MOUNT_ATTR_NOEXEC;
+	char lower[80];
+	const struct mnt_opt opts[] = { { "lowerdir", lower }, { 0 } };
+
+	(void)snprintf(lower, sizeof(lower), "%s:none", from);
+	if (mnt_new("overlay", "sys", opts, (unsigned)attrs, ret_fd, NULL) == 0)
+		return 0;
+	return mnt_clone(AT_FDCWD, from, 0, attrs, -1, ret_fd, e);
+}
+
 /* What language runtimes look at: processors, memory nodes, the size of huge pages. */
 static int make_sys(const struct pseudo_cgroups *cg, struct err *e)
 {
@@ -205,10 +222,7 @@ static int make_sys(const struct pseudo_cgroups *cg, struct err *e)
 		(void)snprintf(from, sizeof(from), "/%s", shown[i]);
 		if (access(from, F_OK) < 0)
 			continue;
-		r = mnt_clone(AT_FDCWD, from, 0,
-			      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-				      MOUNT_ATTR_NOEXEC,
-			      -1, &fd, e);
+		r = show_sys(from, &fd, e);
 		if (r == 0)
 			r = mnt_attach_at(fd, AT_FDCWD, shown[i], e);
 		if (r < 0)

@@ -9,7 +9,7 @@
  *	r             where it mounts the overlay: the root to be
  *	dev           a complete /dev, device nodes included; sandboxes get read-only clones, so
  *	              that there is nothing in it to replace by a link
- *	sys           the few parts of /sys that programs read
+ *	sys           the few parts of /sys that programs read, by way of overlays
  *	v             where the runner attaches a volume for a moment
  *	none          an empty directory, to cover others with
  *	execd         a copy, where one is needed (program.h)

@@ -307,6 +307,46 @@ def X05_descriptors_through_a_shared_volume():
             s.close()
 
 
+LOCK = """
+import fcntl, os, signal, stat
+taken = 0
+for top in ('/sys', '/dev', '/usr/lib/os-release', '/etc', '/proc/cmdline', '/proc/interrupts'):
+    paths = [top] if os.path.isfile(top) or not os.path.isdir(top) else [
+        os.path.join(place, name) for place, _, names in os.walk(top) for name in names]
+    for path in paths:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            fcntl.lockf(fd, fcntl.LOCK_SH, 1, 7)
+            taken += 1
+        except OSError:
+            pass
+print('taken', taken, flush=True)
+signal.pause()
+"""
+
+
+@case
+def X15_locks_in_the_way_of_the_host():
+    """Locks are kept with the inode, in a list that everybody walks who closes the file, and in nobody's limit of
+    memory: what a sandbox can lock must not be a file that the host uses."""
+    with Runner() as r:
+        for uid in users():
+            r.create("box")
+            s, reading = r.start_in("box", "python3", "-c", LOCK, uid=uid)
+            out = os.read(reading, 100).decode()
+            assert int(out.split()[1]) > 20, out
+            ours = {(os.major(st.st_dev), os.minor(st.st_dev)) for st in map(os.stat, ("/", "/sys", "/dev", "/usr"))}
+            with open("/proc/locks", encoding="ascii") as f:
+                locks = [line.split() for line in f if line.split()[-2:] == ["7", "7"]]
+            assert len(locks) > 20, "the search finds nothing"
+            for words in locks:
+                major, minor, _ = words[-3].split(":")
+                assert (int(major, 16), int(minor, 16)) not in ours, words
+            os.close(reading)
+            s.close()
+            r.delete("box")
+
+
 FLOOD = """
 import errno, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
