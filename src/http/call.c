@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/chars.h"
-
 /* "100 Continue", "103 Early Hints" ...; a peer that sends more is playing for time. */
 #define MAX_INTERIM 32
 
@@ -93,93 +91,6 @@ static int fail_later(struct http_call *c, int error, const char *why)
 
 /* --- the request --- */
 
-static bool is_ours(struct span name, bool upgrade)
-{
-	static const char *const ours[] = { "content-length", "transfer-encoding", "connection",
-					    "keep-alive", "host" };
-
-	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-		if (span_caseis(name, ours[i]))
-			return true;
-	return !upgrade && span_caseis(name, "upgrade");
-}
-
-static void add_field(struct buf *b, struct span name, struct span value)
-{
-	(void)buf_add_span(b, name);
-	(void)buf_add_span(b, SPAN_LIT(": "));
-	(void)buf_add_span(b, value);
-	(void)buf_add_span(b, SPAN_LIT("\r\n"));
-}
-
-static struct span choose_host(const struct http_call_options *opt, const char *otherwise)
-{
-	for (unsigned i = 0; i < opt->n_fields; i++)
-		if (span_caseis(opt->fields[i].name, "host"))
-			return opt->fields[i].value;
-	return span_str(otherwise);
-}
-
-/* A body is announced where there is one, and where a server would expect one (RFC 9110 8.6). */
-static void add_framing(struct buf *b, const struct http_call *c, int64_t length)
-{
-	bool expected = !c->idempotent || strcmp(c->opt.method, "PUT") == 0;
-
-	if (c->chunked) {
-		(void)buf_add_span(b, SPAN_LIT("Transfer-Encoding: chunked\r\n"));
-	} else if (length > 0 || (expected && !c->opt.upgrade)) {
-		(void)buf_add_span(b, SPAN_LIT("Content-Length: "));
-		(void)buf_add_u64(b, (unsigned long long)length);
-		(void)buf_add_span(b, SPAN_LIT("\r\n"));
-	}
-}
-
-static void compose(struct http_call *c, int64_t length)
-{
-	const struct http_call_options *opt = &c->opt;
-	struct buf *b = &c->request;
-
-	(void)buf_add_str(b, opt->method);
-	(void)buf_add_char(b, ' ');
-	(void)buf_add_span(b, opt->target);
-	(void)buf_add_span(b, SPAN_LIT(" HTTP/1.1\r\n"));
-	add_field(b, SPAN_LIT("Host"), choose_host(opt, c->upstream->opt.host));
-	for (unsigned i = 0; i < opt->n_fields; i++)
-		if (!is_ours(opt->fields[i].name, opt->upgrade))
-			add_field(b, opt->fields[i].name, opt->fields[i].value);
-	if (opt->upgrade)
-		(void)buf_add_span(b, SPAN_LIT("Connection: Upgrade\r\n"));
-	add_framing(b, c, length);
-	(void)buf_add_span(b, SPAN_LIT("\r\n"));
-}
-
-static int check_options(const struct http_call_options *opt, struct err *e)
-{
-	struct span target = opt->target;
-
-	if (opt->method == NULL || !h1_is_token(span_str(opt->method)))
-		return err_set(e, EINVAL, "bad method");
-	if (target.len == 0 || !chars_all(target, CHARS_TARGET) ||
-	    (target.p[0] != '/' && !span_is(target, "*")))
-		return err_set(e, EINVAL, "bad request target");
-	for (unsigned i = 0; i < opt->n_fields; i++)
-		if (!h1_is_token(opt->fields[i].name) || !h1_is_field_value(opt->fields[i].value))
-			return err_set(e, EINVAL, "bad header field");
-	if (opt->upgrade && (opt->body_length != 0 || opt->body.p != NULL))
-		return err_set(e, EINVAL, "upgrade of a request with a body");
-	return 0;
-}
-
-static bool is_idempotent(const char *method)
-{
-	static const char *const names[] = { "GET", "HEAD", "PUT", "DELETE", "OPTIONS" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (strcmp(method, names[i]) == 0)
-			return true;
-	return false;
-}
-
 int http_call_start(struct http_upstream *u, const struct http_call_options *opt,
 		    struct http_call **ret, struct err *e)
 {
@@ -189,7 +100,7 @@ int http_call_start(struct http_upstream *u, const struct http_call_options *opt
 
 	if (u->freed)
 		return err_set(e, ECANCELED, "the upstream is gone");
-	r = check_options(opt, e);
+	r = call_check(opt, e);
 	if (r < 0)
 		return r;
 	c = calloc(1, sizeof(*c));
@@ -200,7 +111,7 @@ int http_call_start(struct http_upstream *u, const struct http_call_options *opt
 	c->state = CALL_WAITING;
 	c->holds = 1;
 	c->request = BUF_INIT(u->opt.hard_out);
-	c->idempotent = is_idempotent(opt->method);
+	c->idempotent = call_is_idempotent(opt->method);
 	c->to_head = strcmp(opt->method, "HEAD") == 0;
 	c->chunked = length < 0;
 	c->body_left = length > 0 ? (uint64_t)length : 0;
@@ -208,7 +119,7 @@ int http_call_start(struct http_upstream *u, const struct http_call_options *opt
 	list_init(&c->wait);
 	deadline_init(&c->deadline);
 	io_defer_init(&c->fail_turn, on_fail_turn);
-	compose(c, length);
+	call_compose(c, length);
 	if (opt->body.p != NULL)
 		(void)buf_add_span(&c->request, opt->body);
 	if (buf_failed(&c->request)) {

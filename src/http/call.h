@@ -1,5 +1,5 @@
-/* Private to src/http: what client.c (upstreams and their connections) and call.c (one exchange)
- * share. The public face is client.h. */
+/* Private to src/http: what client.c (upstreams and their connections), call.c (one exchange) and
+ * call_request.c (its first bytes) share. The public face is client.h. */
 #ifndef OSB_HTTP_CALL_H
 #define OSB_HTTP_CALL_H
 
@@ -88,6 +88,14 @@ void conn_park(struct client_conn *conn);
 void client_conn_close(struct client_conn *conn);
 /* Leaves the pool with its bytes' new owner. */
 void client_conn_release(struct client_conn *conn);
+
+/* --- call_request.c --- */
+
+/* Nothing in them that would end a line early or make the peer see another request. */
+int call_check(const struct http_call_options *opt, struct err *e);
+bool call_is_idempotent(const char *method);
+/* The head, into c->request; `length` of the body, negative if it is not known. */
+void call_compose(struct http_call *c, int64_t length);
 
 /* --- call.c --- */
 

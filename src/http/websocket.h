@@ -58,4 +58,9 @@ void websocket_close(struct websocket *ws, unsigned code, const char *reason);
 /* Cut the connection, without handshake and without `closed`. */
 void websocket_abort(struct websocket *ws);
 
+/* Private to src/http: a client's, on a wire whose handshake is through (ws_connect.c). NULL
+ * without memory. */
+struct websocket *websocket_on_wire(struct io_loop *l, const struct websocket_options *opt,
+				    struct wire *w);
+
 #endif
