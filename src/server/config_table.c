@@ -265,9 +265,10 @@ void config_docs(struct buf *out)
 		"A TOML file, named by `--config` or by the environment variable\n"
 		"`SANDBOX_CONFIG_PATH`; otherwise `/etc/opensandbox/server.toml` or\n"
 		"`~/.sandbox.toml`, whichever exists first; otherwise the defaults below hold.\n"
-		"`opensandbox-server init-config FILE` writes a commented file, and\n"
-		"`--set SECTION.KEY=VALUE` on the command line replaces a single setting. A key\n"
-		"that nothing reads is warned about at the start.\n\n"
+		"`opensandbox-server init-config [FILE]` writes a commented one (the last of\n"
+		"these, if none is named), and `--set SECTION.KEY=VALUE` on the command line\n"
+		"replaces a single setting. A key that nothing reads is warned about at the\n"
+		"start; a value that cannot be used ends it.\n\n"
 		"This page is made from the program's own table by `opensandbox-server\n"
 		"config-docs`; a test compares the two.\n");
 	for (const struct config_option *o = config_options; o->key != NULL; o++) {

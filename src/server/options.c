@@ -11,6 +11,8 @@
 #include "server/routes.h"
 #include "sys/fsat.h"
 
+#define HOME_FILE ".sandbox.toml" /* of a user who has said nothing else */
+
 /* Options that stand for a setting; a flag sets "true". */
 static const struct {
 	const char *name, *argument, *key, *doc;
@@ -27,7 +29,7 @@ static const struct {
 static void usage(FILE *to)
 {
 	(void)fprintf(to, "usage: opensandbox-server [OPTION...]\n"
-			  "       opensandbox-server init-config FILE [--force] "
+			  "       opensandbox-server init-config [FILE] [--force] "
 			  "[--example native|docker|kubernetes]\n"
 			  "       opensandbox-server image import NAME TARBALL [OPTION...]\n"
 			  "       opensandbox-server config-docs | error-docs | route-docs\n\n"
@@ -63,8 +65,9 @@ static enum options_result print_docs(void (*docs)(struct buf *out))
 
 static enum options_result init_config(int argc, char **argv)
 {
-	const char *file = NULL, *example = "native";
+	const char *file = NULL, *example = "native", *home = getenv("HOME");
 	struct buf out = BUF_INIT(MIB(1));
+	char fallback[4096];
 	bool force = false;
 	int fd, r;
 
@@ -76,8 +79,11 @@ static enum options_result init_config(int argc, char **argv)
 		else if (argv[i][0] != '-' && file == NULL)
 			file = argv[i];
 		else
-			return bad("init-config FILE [--force] [--example NAME]");
+			return bad("init-config [FILE] [--force] [--example NAME]");
 	}
+	if (file == NULL && home != NULL && home[0] == '/' &&
+	    (size_t)snprintf(fallback, sizeof(fallback), "%s/" HOME_FILE, home) < sizeof(fallback))
+		file = fallback;
 	if (file == NULL)
 		return bad("init-config needs the name of the file to write");
 	if (config_example(example, &out) < 0) {
@@ -107,7 +113,7 @@ static const char *config_file(struct config *c, const char *named)
 	const char *home = getenv("HOME"), *from_env = getenv("SANDBOX_CONFIG_PATH");
 	const char *places[] = {
 		"/etc/opensandbox/server.toml",
-		home != NULL ? arena_printf(&c->arena, "%s/.sandbox.toml", home) : NULL,
+		home != NULL ? arena_printf(&c->arena, "%s/" HOME_FILE, home) : NULL,
 	};
 
 	if (named != NULL)

@@ -72,6 +72,9 @@ def init_config_writes_what_can_be_read():
     with Server("--config", path) as server:
         assert server.call("GET", "/health").status == 200
     fails("init-config", path, "--force", "--example", "abacus", says="examples")
+    assert run("init-config", env={"HOME": TOP}).returncode == 0  # where a server looks that is told nothing
+    assert os.stat(os.path.join(TOP, ".sandbox.toml")).st_mode & 0o777 == 0o600
+    fails("init-config", env={"HOME": TOP}, says=".sandbox.toml")
     for example in ("docker", "kubernetes"):
         assert run("init-config", path, "--force", "--example", example).returncode == 0
         fails("--config", path, "--state-dir", TOP, says=f"no '{example}' driver")
