@@ -67,7 +67,9 @@ static int check(const struct config_option *o, const char *value, struct err *e
 {
 	int r = o->check != NULL ? o->check(value, e) : 0;
 
-	return r < 0 ? err_wrap(e, "%s", o->key) : 0;
+	if (r < 0)
+		(void)err_wrap(e, "%s", o->key);
+	return r;
 }
 
 static int set_list(struct config *c, const struct config_option *o, const struct config_list *l,
