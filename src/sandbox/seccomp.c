@@ -209,18 +209,26 @@ static void judge_prctl(struct code *c)
 
 /* Programs that sockets run over their packets are compiled into a part of memory of which the
  * machine has one, of half a gigabyte or so (net.core.bpf_jit_limit), charged to nobody. When it is
- * full, many kernels take no system call filter either, and so there would be no new sandbox. */
+ * full, many kernels take no system call filter either, and so there would be no new sandbox. Keys
+ * that sign the segments of a connection (of use to routers) are charged to nobody either, and a
+ * socket takes a hundred times its own size of them. */
 static void judge_setsockopt(struct code *c)
 {
-	static const uint32_t programs[] = { SO_ATTACH_FILTER, SO_ATTACH_BPF,
-					     SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF };
+	static const struct {
+		uint32_t level, option;
+	} refused[] = {
+		{ SOL_SOCKET, SO_ATTACH_FILTER },         { SOL_SOCKET, SO_ATTACH_BPF },
+		{ SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF }, { SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF },
+		{ IPPROTO_TCP, 14 /* TCP_MD5SIG */ },     { IPPROTO_TCP, 32 /* TCP_MD5SIG_EXT */ },
+		{ IPPROTO_TCP, 38 /* TCP_AO_ADD_KEY */ },
+	};
 
-	load(c, ARG_LOW(1));
-	emit(c, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SOL_SOCKET);
-	ret(c, SECCOMP_RET_ALLOW);
-	load(c, ARG_LOW(2));
-	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
-		ret_if_equal(c, programs[i], RET_ERRNO(EPERM));
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		load(c, ARG_LOW(1));
+		emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 3, refused[i].level);
+		load(c, ARG_LOW(2));
+		ret_if_equal(c, refused[i].option, RET_ERRNO(EPERM));
+	}
 	ret(c, SECCOMP_RET_ALLOW);
 }
 

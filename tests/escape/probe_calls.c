@@ -173,10 +173,13 @@ static void ask_the_rest(void)
 	for (unsigned long high = 0; high < 3; high++)
 		for (unsigned long option = 0; option < 100; option++) {
 			bool program = option == 26 || (option >= 50 && option <= 52);
+			bool key = option == 14 || option == 32 || option == 38;
 
 			ask(__NR_setsockopt, "setsockopt", 0, SOL_SOCKET | high << 32,
 			    option | high << 33, program ? EPERM : LET_THROUGH);
-			ask(__NR_setsockopt, "setsockopt", 0, 6, option, LET_THROUGH);
+			ask(__NR_setsockopt, "setsockopt", 0, 6 | high << 32, option | high << 33,
+			    key ? EPERM : LET_THROUGH);
+			ask(__NR_setsockopt, "setsockopt", 0, 0, option, LET_THROUGH);
 		}
 	for (unsigned long high = 0; high < 3; high++)
 		for (unsigned long limit = 0; limit < 16; limit++) {

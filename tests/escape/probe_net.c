@@ -289,7 +289,30 @@ static int x10(char **argv)
 	return bad;
 }
 
+/* X09: keys of connections, which are in nobody's limit of memory */
+static int x09(char **argv)
+{
+	struct {
+		struct sockaddr_storage addr;
+		unsigned char flags, prefix;
+		unsigned short len;
+		int ifindex;
+		unsigned char key[80];
+	} md5 = { .len = 8, .key = "canary" };
+	struct sockaddr_in *to = (struct sockaddr_in *)&md5.addr;
+	int fd = socket(AF_INET, SOCK_STREAM, 0), bad = 0;
+
+	(void)argv;
+	to->sin_family = AF_INET;
+	to->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	bad |= refused("TCP_MD5SIG", setsockopt(fd, IPPROTO_TCP, 14, &md5, sizeof(md5)));
+	bad |= refused("TCP_MD5SIG_EXT", setsockopt(fd, IPPROTO_TCP, 32, &md5, sizeof(md5)));
+	bad |= refused("TCP_AO_ADD_KEY", setsockopt(fd, IPPROTO_TCP, 38, &md5, sizeof(md5)));
+	close(fd);
+	return bad;
+}
+
 const struct attempt net_attempts[] = {
 	{ "E31", e31 }, { "E42", e42 }, { "E43-udp", e43_udp }, { "E44", e44 },
-	{ "E45", e45 }, { "X10", x10 }, { NULL, NULL },
+	{ "E45", e45 }, { "X09", x09 }, { "X10", x10 },         { NULL, NULL },
 };
