@@ -5,7 +5,7 @@ import re
 import socket
 import subprocess
 
-from peers import need, wait_for
+from peers.common import need, wait_for
 
 BASE = """
 daemon off; master_process off; worker_processes 1; pid {dir}/pid; error_log {dir}/error.log; user root;
@@ -25,8 +25,8 @@ def config(directory, body):
     return BASE.format(dir=directory, body=body)
 
 
-def serve(port, inside):
-    return f"server {{ listen 127.0.0.1:{port} backlog=4096; {inside} }}"
+def serve(port, inside, address="127.0.0.1"):
+    return f"server {{ listen {address}:{port} backlog=4096; {inside} }}"
 
 
 def proxy(port, upstream):
@@ -65,7 +65,7 @@ class Nginx:
 def wrk(url, seconds, connections, headers=()):
     """(requests per second, median latency in ms); RuntimeError when an answer was not 2xx."""
     need("wrk")
-    argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency",
+    argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--timeout", "30", "--latency",
             *(part for k, v in dict(headers).items() for part in ("-H", f"{k}: {v}")), url]
     out = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60).stdout
     if "Non-2xx" in out or "Socket errors" in out:

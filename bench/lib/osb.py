@@ -10,17 +10,13 @@ import tempfile
 import time
 
 import drive
+from memory import children
 from report import BUILD
 
 KEY = "bench"
 HEADERS = {"OPEN-SANDBOX-API-KEY": KEY, "Content-Type": "application/json"}
 CREATE = {"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"],
           "resourceLimits": {"cpu": "1", "memory": "256Mi"}, "timeout": 3600}
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
-        return [int(child) for child in listed.read().split()]
 
 
 class Server:
@@ -97,10 +93,10 @@ class Client:
         self.sock = socket.create_connection(address, timeout=120)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.body = json.dumps(create or CREATE).encode()
-        self.headers = headers or HEADERS
+        self.headers = HEADERS if headers is None else headers
 
     def call(self, method, path, body=b"", headers=None, want=None):
-        self.sock.sendall(drive.request(method, path, headers or self.headers, body))
+        self.sock.sendall(drive.request(method, path, self.headers if headers is None else headers, body))
         data, whole = bytearray(), None
         while whole is None:
             piece = self.sock.recv(1 << 16)

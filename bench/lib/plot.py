@@ -74,13 +74,15 @@ def curves(curve, top):
     return out, height + 28 + 32
 
 
-def draw(data):
-    out, top = [], 34
+def draw(data, taken):
+    """taken: words for where and when; a plot is also seen without its page."""
+    out, top = [], 52
     for shape, things in ((bars, data["groups"]), (curves, data["curves"])):
         for thing in things:
             lines, used = shape(thing, top)
             out += lines
             top += used
     head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top}" font-family="sans-serif">',
-            f'<rect width="{WIDTH}" height="{top}" fill="#fff"/>', text(10, 22, data["title"], 16)]
+            f'<rect width="{WIDTH}" height="{top}" fill="#fff"/>', text(10, 22, data["title"], 16),
+            text(10, 38, taken, 10, fill=FAINT)]
     return "\n".join(head + out + ["</svg>"]) + "\n"

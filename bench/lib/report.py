@@ -145,7 +145,7 @@ class Report:
         self.notes.append(text)
 
     def miss(self, who, why):
-        """A peer that is not here, and the reason."""
+        """A peer that is not here, or "peer, figure" where it cannot do what is measured, and the reason."""
         self.absent[who] = why
         print(f"absent: {who}: {why}", flush=True)
 
@@ -157,7 +157,7 @@ class Report:
         for directory in directories:
             os.makedirs(directory, exist_ok=True)
             for suffix, text in (("json", json.dumps(data, indent=1) + "\n"), ("md", page(data)),
-                                 ("svg", plot.draw(data))):
+                                 ("svg", plot.draw(data, machine_words(self.machine)))):
                 with open(os.path.join(directory, f"{self.name}.{suffix}"), "w", encoding="utf-8") as out:
                     out.write(text)
         missed = [goal["what"] for goal in self.goals if not goal["met"]]

@@ -14,8 +14,11 @@ HEAD = """# Benchmarks
 
 `make bench` compares these programs with their peers in one run on one machine; `make bench BENCH="lifecycle
 gateway"` takes some of the parts, `make bench PEERS=1` first installs the peers from Debian and PyPI, and `make
-bench PUBLISH=1` writes tables, plots and this page. Peers that are not installed are reported as absent. Nothing is
-pulled: all get the same root file system, made here by mmdebstrap.
+bench PUBLISH=1` writes tables, plots and this page. The peers are docker.io on runc and on gVisor, podman,
+bubblewrap and the public server from PyPI on Docker; for parts of a figure nginx, ipykernel, `cat`, `posix_spawn`.
+Each stands beside every figure it has an answer to. Those that are not installed, do not work on the machine or cannot
+do what is measured are named on the page with the reason. Nothing is pulled: all get the same root file system, made
+here by mmdebstrap.
 
 Only the ratio between two columns of the same run says something about another machine. A goal that is missed
 stays in the table, and its page says where the time goes.

@@ -15,10 +15,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path[:0] = [os.path.join(ROOT, "bench", "lib"), os.path.join(ROOT, "tests", "api")]
 
 import drive  # noqa: E402
+import peers  # noqa: E402
 import plot  # noqa: E402
 import report as reports  # noqa: E402
 import summary  # noqa: E402
 from harness import case, main  # noqa: E402
+from peers.ours import Ours  # noqa: E402
 
 
 def written(**goal):
@@ -66,6 +68,61 @@ def a_missed_goal_shows_on_both_pages():
 @case
 def an_absent_peer_is_named_with_the_reason():
     assert "- absentee: not installed" in written(at_most=3)["sample.md"]
+
+
+@case
+def every_form_says_machine_kernel_and_commit():
+    forms = written(at_most=3)
+    machine = json.loads(forms["sample.json"])["machine"]
+    for name in ("sample.md", "sample.svg", "README.md"):
+        assert f"commit {machine['commit']}" in forms[name] and machine["kernel"] in forms[name], forms[name]
+
+
+class Able(peers.common.Peer):
+    name = "able"
+
+    def run(self, sandbox, argv):
+        return "" if argv == peers.common.TRUE else "something else"
+
+
+class Unable(peers.common.Peer):
+    name = "unable"
+    lacks = {"run": "it keeps nothing"}
+
+
+class Refusing(Able):
+    name = "refusing"
+
+
+@case
+def peers_that_cannot_are_named_with_the_reason():
+    with contextlib.redirect_stdout(io.StringIO()):
+        report = reports.Report("sample", "sample")
+        all_of_them = peers.Peers(report)
+        all_of_them.directory, all_of_them.found = "/nowhere", [Able(), Unable(), Refusing()]
+
+        def prepare(peer):
+            if isinstance(peer, Refusing):
+                raise RuntimeError("not\nin /nowhere")
+            return peer.name
+
+        ready = all_of_them.each("commands", ("run",), prepare)
+    assert list(ready.values()) == ["able"], ready
+    assert report.absent == {"unable, commands": "it keeps nothing", "refusing, commands": "not in "}, report.absent
+
+
+@case
+def an_answer_that_is_wrong_is_a_failed_attempt():
+    assert Able().execute(None) > 0
+    assert peers.attempt(lambda: Able().execute(None, ["echo"], "this")) is None
+
+
+@case
+def every_peer_can_do_a_thing_or_says_why_not():
+    kinds = (peers.Docker, peers.Runsc, peers.Podman, peers.Public, peers.Bubblewrap, Ours)
+    for kind in kinds:
+        for method in ("once", "create", "delete", "run", "put", "get", "open"):
+            assert getattr(kind, method, None) or kind.lacks[method], (kind, method)
 
 
 @case
