@@ -82,7 +82,9 @@ class Server:
     def stop(self):
         self.proc.terminate()
         code = self.proc.wait(300)
-        shutil.rmtree(self.state, ignore_errors=True)
+        deadline = time.monotonic() + 30
+        while os.path.exists(self.state) and time.monotonic() < deadline:
+            shutil.rmtree(self.state, ignore_errors=True)  # stops where whoever empties the trash was faster
         return code
 
 
