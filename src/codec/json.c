@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct json_limits json_default_limits = {
@@ -9,6 +10,69 @@ const struct json_limits json_default_limits = {
 	.max_depth = 32,
 	.max_values = 64 * 1024,
 };
+
+/* The library's parser does not survive a failed allocation: its scanner goes on with the part of a
+ * token that it could keep and reads past its end; elsewhere it takes it for a syntax error. So it
+ * never sees one. While it parses there is a reserve that is sure to hold all it can ask for; what
+ * had to be taken from there is thrown away afterwards. */
+static _Thread_local struct reserve {
+	char *data;
+	size_t size, used;
+} reserve;
+
+/* A member of an object: its pair, its share of a table that doubles, a container and its first
+ * table. A token: a buffer that doubles, a copy, and that of the key. */
+#define PER_VALUE 512
+#define PER_BYTE  8
+
+static void *allocate(size_t size)
+{
+	void *p = malloc(size);
+	size_t want;
+
+	if (p != NULL || reserve.data == NULL || __builtin_add_overflow(size, 15, &want) ||
+	    (want &= ~(size_t)15) > reserve.size - reserve.used)
+		return p;
+	p = reserve.data + reserve.used;
+	reserve.used += want;
+	return p;
+}
+
+static void release(void *p)
+{
+	if (reserve.data == NULL || (char *)p < reserve.data ||
+	    (char *)p >= reserve.data + reserve.size)
+		free(p);
+}
+
+/* The library's functions are chosen once, before anybody uses it. */
+__attribute__((constructor)) static void set_up(void)
+{
+	json_set_alloc_funcs(allocate, release);
+}
+
+static int load(const char *text, size_t len, size_t flags, unsigned values, json_t **ret,
+		json_error_t *why)
+{
+	json_t *v;
+	int r = 0;
+
+	reserve.size = 4096 + (size_t)values * PER_VALUE + len * PER_BYTE;
+	reserve.used = 0;
+	reserve.data = malloc(reserve.size);
+	if (reserve.data == NULL)
+		return -ENOMEM;
+	v = json_loadb(text, len, flags, why);
+	if (reserve.used > 0) {
+		json_decref(v);
+		v = NULL;
+		r = -ENOMEM;
+	}
+	free(reserve.data);
+	reserve.data = NULL;
+	*ret = v;
+	return r;
+}
 
 static bool is_blank(char c)
 {
@@ -34,7 +98,8 @@ static size_t skip_string(struct span s, size_t at)
 /* Walk over the first value counting levels and values, without judging the grammar: the parser
  * does that, and it stops at the first error, which is never behind where the two disagree.
  * *ret_len is where an object or array ends; a scalar reaches to the end of the text. */
-static int measure(struct span s, const struct json_limits *limits, size_t *ret_len, struct err *e)
+static int measure(struct span s, const struct json_limits *limits, size_t *ret_len,
+		   unsigned *ret_values, struct err *e)
 {
 	unsigned depth = 0, values = 1;
 	bool opened = false; /* a container just began: unless it ends now, it has a value */
@@ -42,6 +107,7 @@ static int measure(struct span s, const struct json_limits *limits, size_t *ret_
 
 	if (s.p[0] != '{' && s.p[0] != '[') {
 		*ret_len = s.len;
+		*ret_values = values;
 		return 0;
 	}
 	while (at < s.len) {
@@ -80,6 +146,7 @@ static int measure(struct span s, const struct json_limits *limits, size_t *ret_
 			break;
 	}
 	*ret_len = at;
+	*ret_values = values;
 	return 0;
 }
 
@@ -88,6 +155,7 @@ int json_parse(struct span text, const struct json_limits *limits, json_t **ret,
 	json_error_t why;
 	size_t flags = JSON_DECODE_ANY, len = 0;
 	struct span value, rest;
+	unsigned values = 0;
 	json_t *v = NULL;
 	int r;
 
@@ -96,7 +164,7 @@ int json_parse(struct span text, const struct json_limits *limits, json_t **ret,
 	value = skip_blank(text);
 	if (value.len == 0)
 		return err_set(e, ENODATA, "no JSON, the text is empty");
-	r = measure(value, limits, &len, e);
+	r = measure(value, limits, &len, &values, e);
 	if (r < 0)
 		return r;
 	rest = skip_blank(span_skip(value, len));
@@ -108,9 +176,7 @@ int json_parse(struct span text, const struct json_limits *limits, json_t **ret,
 	if (limits->allow_nul)
 		flags |= JSON_ALLOW_NUL;
 	/* blanks in front stay in, for the sake of line numbers */
-	v = json_loadb(text.p, (size_t)(value.p - text.p) + len, flags, &why);
-	/* its sender is not to blame; of that the library says no word, and no line either */
-	if (v == NULL && (why.line < 0 || json_error_code(&why) == json_error_out_of_memory))
+	if (load(text.p, (size_t)(value.p - text.p) + len, flags, values, &v, &why) < 0)
 		return err_code(e, ENOMEM, "read JSON");
 	if (v == NULL)
 		return err_set(e, EINVAL, "not JSON: line %d, column %d: %s", why.line, why.column,
