@@ -161,3 +161,17 @@ bool ops_run(struct runner *r, const void *packet, int *fds)
 		return false;
 	return ops[head->type](r, packet, fds);
 }
+
+bool ops_refuse(struct runner *r, const void *packet, size_t len)
+{
+	const struct msg_create *q = packet;
+	struct msg_item m = { .head = { MSG_CREATE, sizeof(m), 0 } };
+
+	/* no other request has descriptors */
+	if (!r->greeted || len != sizeof(*q) || q->head.type != MSG_CREATE)
+		return false;
+	m.head.cookie = q->head.cookie;
+	(void)err_code(&m.err, EMFILE, "receive descriptors");
+	peer_send(r, &m, sizeof(m), -EBADF);
+	return true;
+}

@@ -113,7 +113,12 @@ static bool take_request(struct runner *r)
 		peer_close(r, len == 0 ? "it closed" : strerrordesc_np((int)-len));
 		return false;
 	}
-	ok = msg_is_request(packet, (size_t)len, n_fds) && ops_run(r, packet, fds);
+	if (n_fds == IMSG_LOST_FDS) {
+		n_fds = 0;
+		ok = ops_refuse(r, packet, (size_t)len);
+	} else {
+		ok = msg_is_request(packet, (size_t)len, n_fds) && ops_run(r, packet, fds);
+	}
 	for (size_t i = 0; i < n_fds; i++)
 		fd_close(&fds[i]);
 	if (!ok)

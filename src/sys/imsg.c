@@ -72,11 +72,14 @@ ssize_t imsg_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds)
 			}
 		}
 	}
-	if (excess || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-		for (size_t i = 0; i < got; i++)
-			(void)close(fds[i]);
-		return -EMSGSIZE;
+	if (!excess && (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) {
+		*n_fds = got;
+		return n;
 	}
-	*n_fds = got;
+	for (size_t i = 0; i < got; i++)
+		(void)close(fds[i]);
+	if (excess || (m.msg_flags & MSG_TRUNC) != 0)
+		return -EMSGSIZE;
+	*n_fds = IMSG_LOST_FDS;
 	return n;
 }

@@ -325,6 +325,8 @@ static void on_ready(struct stream *s, unsigned events)
 			broken(l, "the runner closed the connection");
 			return;
 		}
+		if (n_fds == IMSG_LOST_FDS)
+			n_fds = 0; /* its answer is told to have none */
 		if (!msg_is_answer(&p, (size_t)n, n_fds) ||
 		    !on_packet(l, &p, n_fds > 0 ? fds[0] : -EBADF)) {
 			if (n_fds > 0)
