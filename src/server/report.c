@@ -193,7 +193,8 @@ void report_start(struct report *rp)
 		fetch_log(c);
 	if ((rp->parts & REPORT_EVENTS) != 0) {
 		c->pending++;
-		records_read_events(m->store, sb->rec.id, rp->limit, on_events, c);
+		if (records_read_events(m->store, sb->rec.id, rp->limit, on_events, c) < 0)
+			on_events(c, -ENOMEM, NULL, 0);
 	}
 	if ((rp->parts & REPORT_USAGE) != 0 && !sandbox_ended(sb)) {
 		c->pending++;

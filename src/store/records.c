@@ -126,6 +126,31 @@ struct write {
 	void *ctx;
 };
 
+/* Who asks for a write is told what came of it, with or without memory: these are for then. More
+ * of them at once than this, and there is no promise left to keep: the server ends; its sandboxes
+ * outlive it. */
+static struct write reserve[256];
+
+static struct write *write_new(void)
+{
+	struct write *w = malloc(sizeof(*w));
+
+	for (size_t i = 0; w == NULL && i < ARRAY_LEN(reserve); i++)
+		if (reserve[i].op.run == NULL)
+			w = &reserve[i];
+	if (w == NULL)
+		abort();
+	return w;
+}
+
+static void write_free(struct write *w)
+{
+	if (w >= reserve && w < reserve + ARRAY_LEN(reserve))
+		w->op.run = NULL;
+	else
+		free(w);
+}
+
 static void write_done(struct store_op *op)
 {
 	struct write *w = CONTAINER_OF(op, struct write, op);
@@ -136,17 +161,14 @@ static void write_done(struct store_op *op)
 		log_error("the store refused a write", { "error", op->err.msg });
 	record_clear(&w->rec);
 	arena_free(&w->arena);
-	free(w);
+	write_free(w);
 }
 
 static void write_submit(struct store *s, int (*run)(struct store_op *, struct db *, struct err *),
 			 const char *sql, const struct write *what)
 {
-	struct write *w = malloc(sizeof(*w));
+	struct write *w = write_new();
 
-	/* Without memory for this there is no promise left to keep; sandboxes outlive us. */
-	if (w == NULL)
-		abort();
 	*w = *what;
 	w->arena = ARENA_INIT(MIB(1));
 	for (size_t i = 0; i < ARRAY_LEN(w->text); i++) {
@@ -373,15 +395,15 @@ static void read_events_done(struct store_op *op)
 	free(rd);
 }
 
-void records_read_events(struct store *s, const char *id, unsigned limit,
-			 void (*done)(void *ctx, int result, const struct records_event *events,
-				      unsigned n_events),
-			 void *ctx)
+int records_read_events(struct store *s, const char *id, unsigned limit,
+			void (*done)(void *ctx, int result, const struct records_event *events,
+				     unsigned n_events),
+			void *ctx)
 {
 	struct events_read *rd = calloc(1, sizeof(*rd));
 
 	if (rd == NULL)
-		abort();
+		return -ENOMEM;
 	rd->id = strdup(id);
 	rd->limit = MIN(MAX(limit, 1u), (unsigned)RECORDS_MAX_EVENTS);
 	rd->arena = ARENA_INIT(MIB(1));
@@ -390,6 +412,7 @@ void records_read_events(struct store *s, const char *id, unsigned limit,
 	rd->op.run = run_read_events;
 	rd->op.done = read_events_done;
 	store_submit(s, &rd->op);
+	return 0;
 }
 
 /* --- volumes --- */

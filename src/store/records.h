@@ -66,11 +66,12 @@ struct records_event {
 	int64_t at_us;
 	const char *kind, *message;
 };
-/* The latest `limit`, oldest first. `done` gets them for the call only. */
-void records_read_events(struct store *s, const char *id, unsigned limit,
-			 void (*done)(void *ctx, int result, const struct records_event *events,
-				      unsigned n_events),
-			 void *ctx);
+/* The latest `limit`, oldest first. `done` gets them for the call only. -ENOMEM: it is not
+ * called. */
+int records_read_events(struct store *s, const char *id, unsigned limit,
+			void (*done)(void *ctx, int result, const struct records_event *events,
+				     unsigned n_events),
+			void *ctx);
 
 /* How long a named volume stays. The numbers are those on disk. */
 enum volume_stay {
