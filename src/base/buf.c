@@ -19,7 +19,7 @@ int buf_reserve(struct buf *b, size_t more)
 	char *p;
 
 	if (b->failed)
-		return -EMSGSIZE;
+		return b->starved ? -ENOMEM : -EMSGSIZE;
 	if (more <= b->cap - b->len)
 		return 0;
 	if (__builtin_add_overflow(b->len, more, &want) || want > b->max) {
@@ -30,7 +30,7 @@ int buf_reserve(struct buf *b, size_t more)
 	cap = MIN(MAX(cap, want), b->max);
 	p = realloc(b->data, cap);
 	if (p == NULL) {
-		b->failed = true;
+		b->failed = b->starved = true;
 		return -ENOMEM;
 	}
 	b->data = p;

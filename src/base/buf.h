@@ -18,6 +18,7 @@ struct buf {
 	size_t cap;
 	size_t max;
 	bool failed;
+	bool starved; /* it failed for want of memory, not by its maximum */
 };
 
 #define BUF_INIT(max_len)        \
@@ -32,7 +33,7 @@ AUTO_DEFINE(buf_free, struct buf)
 static inline void buf_clear(struct buf *b)
 {
 	b->len = 0;
-	b->failed = false;
+	b->failed = b->starved = false;
 }
 
 static inline bool buf_failed(const struct buf *b)

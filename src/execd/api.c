@@ -104,7 +104,8 @@ void api_ok(struct http_req *r)
 void api_json(struct http_req *r, int status, struct buf *body)
 {
 	if (buf_failed(body))
-		api_error(r, 500, API_RUNTIME_ERROR, "the answer is too large");
+		api_error(r, 500, API_RUNTIME_ERROR,
+			  body->starved ? "out of memory" : "the answer is too large");
 	else
 		http_reply(r, status, API_JSON_TYPE, buf_span(body));
 	buf_free(body);

@@ -92,7 +92,11 @@ bool command_api_cwd(struct http_req *r, const struct env *env, const char *cwd,
 	*ret = NULL;
 	if (cwd == NULL || cwd[0] == '\0')
 		return true;
-	if (env_expand_path_in(env, span_str(cwd), &path, &e) < 0)
+	if (env_expand_path_in(env, span_str(cwd), &path, &e) == -ENOMEM) {
+		api_error(r, 500, API_RUNTIME_ERROR, "out of memory");
+		return false;
+	}
+	if (path == NULL)
 		(void)snprintf(why, sizeof(why), "working directory '%.200s': %s", cwd, e.msg);
 	else if (stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
 		(void)snprintf(why, sizeof(why), "working directory does not exist: %.400s", path);

@@ -230,6 +230,15 @@ static const char *get_environ(const void *ctx, struct span name)
 	return NULL;
 }
 
+static int take_text(struct buf *text, char **ret, struct err *e)
+{
+	*ret = buf_take(text, NULL);
+	if (*ret != NULL)
+		return 0;
+	return text->starved ? err_code(e, ENOMEM, "text")
+			     : err_set(e, ENAMETOOLONG, "the expanded text is too long");
+}
+
 static int expand(struct span text, const char *(*get)(const void *ctx, struct span name),
 		  const void *ctx, char **ret, struct err *e)
 {
@@ -237,6 +246,8 @@ static int expand(struct span text, const char *(*get)(const void *ctx, struct s
 	const char *home;
 
 	substitute(text, get, ctx, out, missing);
+	if (missing->starved)
+		return err_code(e, ENOMEM, "text");
 	if (missing->len > 0 || missing->failed)
 		return err_set(e, EINVAL, "undefined environment variable: %.*s",
 			       SPAN_FMT(buf_span(missing)));
@@ -248,11 +259,9 @@ static int expand(struct span text, const char *(*get)(const void *ctx, struct s
 			return err_set(e, EINVAL, "cannot expand ~: HOME is not set");
 		(void)buf_add_str(full, home);
 		(void)buf_add_span(full, span_skip(buf_span(out), 1));
-		*ret = buf_take(full, NULL);
-	} else {
-		*ret = buf_take(out, NULL);
+		return take_text(full, ret, e);
 	}
-	return *ret != NULL ? 0 : err_set(e, ENAMETOOLONG, "the expanded text is too long");
+	return take_text(out, ret, e);
 }
 
 int env_expand(const struct env *v, struct span text, char **ret, struct err *e)

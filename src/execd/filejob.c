@@ -165,7 +165,10 @@ const char *filejob_path(struct filejob *f, struct span path)
 	const char *copy;
 
 	if (env_expand_path(f->x, path, &full, &e) < 0) {
-		filejob_fail(f, 400, API_INVALID_BODY, "invalid path: %s", e.msg);
+		if (e.code == ENOMEM)
+			filejob_fail_err(f, &e);
+		else
+			filejob_fail(f, 400, API_INVALID_BODY, "invalid path: %s", e.msg);
 		return NULL;
 	}
 	copy = arena_strdup(&f->arena, full);

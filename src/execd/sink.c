@@ -33,6 +33,14 @@ static bool fail_sys(struct sink_error *err, const struct err *e)
 	return fail(err, 500, API_RUNTIME_ERROR, "error writing file: %s", e->msg);
 }
 
+/* About what the client wrote, unless the blame is ours. */
+static bool fail_meta(struct sink_error *err, const char *what, const struct err *e)
+{
+	if (e->code == ENOMEM)
+		return fail(err, 500, API_RUNTIME_ERROR, "out of memory");
+	return fail(err, 400, API_INVALID_FILE_METADATA, "%s: %s", what, e->msg);
+}
+
 bool sink_init(struct sink *s, const struct execd *x, struct span content_type, bool sync,
 	       struct sink_error *err)
 {
@@ -151,7 +159,7 @@ static bool read_meta(struct sink *s, const json_t *v, struct sink_meta *ret,
 
 	if (json_need_object(v, &e) < 0 || json_get_span(v, "path", JSON_ANY_CASE, &path, &e) < 0 ||
 	    perm_read(v, &want, &e) < 0)
-		return fail(err, 400, API_INVALID_FILE_METADATA, "invalid metadata: %s", e.msg);
+		return fail_meta(err, "invalid metadata", &e);
 	if (path.len == 0)
 		return fail(err, 400, API_INVALID_FILE_METADATA, "metadata path is empty");
 	if (path.p[path.len - 1] == '/')
@@ -164,7 +172,7 @@ static bool read_meta(struct sink *s, const json_t *v, struct sink_meta *ret,
 	if (perm_resolve(&want, s->users, &ret->perm, &e) < 0)
 		return fail_sys(err, &e);
 	if (env_expand_path(s->x, path, &ret->path, &e) < 0)
-		return fail(err, 400, API_INVALID_FILE_METADATA, "invalid path: %s", e.msg);
+		return fail_meta(err, "invalid path", &e);
 	return true;
 }
 
@@ -181,7 +189,7 @@ static bool end_meta(struct sink *s, struct sink_error *err)
 	struct err e = ERR_INIT;
 
 	if (json_parse(buf_span(&s->meta), &limits, &v, &e) < 0)
-		return fail(err, 400, API_INVALID_FILE_METADATA, "invalid metadata: %s", e.msg);
+		return fail_meta(err, "invalid metadata", &e);
 	if (!grow(s, err) || !read_meta(s, v, &m, err))
 		return false;
 	s->metas[s->n_metas++] = m;
@@ -207,9 +215,14 @@ static bool begin_part(struct sink *s, struct sink_error *err)
 
 static bool part_data(struct sink *s, struct span data, struct sink_error *err)
 {
+	int r;
+
 	switch (s->part) {
 	case SINK_META:
-		if (buf_add_span(&s->meta, data) < 0)
+		r = buf_add_span(&s->meta, data);
+		if (r == -ENOMEM)
+			return fail(err, 500, API_RUNTIME_ERROR, "out of memory");
+		if (r < 0)
 			return fail(err, 400, API_INVALID_FILE_METADATA, "metadata is too large");
 		return true;
 	case SINK_FILE:

@@ -123,8 +123,12 @@ int http_call_start(struct http_upstream *u, const struct http_call_options *opt
 	if (opt->body.p != NULL)
 		(void)buf_add_span(&c->request, opt->body);
 	if (buf_failed(&c->request)) {
+		bool starved = c->request.starved;
+
 		buf_free(&c->request);
 		free(c);
+		if (starved)
+			return err_code(e, ENOMEM, "request");
 		return err_set(e, EMSGSIZE, "the request is too large to be sent as a whole");
 	}
 	u->holds++;

@@ -165,7 +165,11 @@ static void deliver_body(struct http_req *r, struct span data)
 		return;
 	}
 	if (r->on_collected != NULL) {
-		if (buf_add_span(&r->collected, data) < 0)
+		int q = buf_add_span(&r->collected, data);
+
+		if (q == -ENOMEM)
+			give_up(r, 500, "out of memory");
+		else if (q < 0)
 			give_up(r, 413, "request body is too large");
 	} else if (r->on_data != NULL && data.len > 0) {
 		r->on_data(r, data);

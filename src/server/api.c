@@ -49,8 +49,9 @@ static void count_answer(struct http_req *r, int status)
 void api_text(struct http_req *r, int status, const char *content_type, struct buf *body)
 {
 	if (buf_failed(body)) {
+		api_error(r, E_INTERNAL,
+			  body->starved ? "out of memory" : "the answer is too large");
 		buf_free(body);
-		api_error(r, E_INTERNAL, "the answer is too large");
 		return;
 	}
 	count_answer(r, status);

@@ -296,8 +296,12 @@ static void start_runtime(struct creation *c)
 
 	enter(c, CREATION_RUNTIME);
 	if (!write_execd_spec(c, &spec)) {
+		if (spec.starved)
+			failed(c, E_INTERNAL, "out of memory", false);
+		else
+			failed(c, E_INVALID_PARAMETER, "entrypoint and environment are too large",
+			       false);
 		buf_free(&spec);
-		failed(c, E_INVALID_PARAMETER, "entrypoint and environment are too large", false);
 		return;
 	}
 	c->spec.id = c->sb->rec.id;

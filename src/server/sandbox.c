@@ -179,7 +179,11 @@ int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e)
 	char *text;
 
 	if (json_encode(metadata, &out) < 0) {
+		bool starved = out.starved;
+
 		buf_free(&out);
+		if (starved)
+			return err_code(e, ENOMEM, "metadata");
 		return err_set(e, EMSGSIZE, "metadata would be more than %zu bytes of JSON",
 			       SANDBOX_MAX_METADATA);
 	}
