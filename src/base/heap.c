@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/util.h"
+
 static void put(struct heap *h, size_t at, struct heap_entry *entry)
 {
 	h->entries[at] = entry;
@@ -37,19 +39,26 @@ static void down(struct heap *h, size_t at)
 	put(h, at, entry);
 }
 
+int heap_reserve(struct heap *h, size_t n)
+{
+	size_t cap = MAX(MAX(h->cap * 2, n), (size_t)16);
+	struct heap_entry **entries;
+
+	if (n <= h->cap)
+		return 0;
+	entries = reallocarray(h->entries, cap, sizeof(struct heap_entry *));
+	if (entries == NULL)
+		return -ENOMEM;
+	h->entries = entries;
+	h->cap = cap;
+	return 0;
+}
+
 int heap_set(struct heap *h, struct heap_entry *entry, int64_t key)
 {
 	if (!heap_has(entry)) {
-		if (h->n == h->cap) {
-			size_t cap = h->cap > 0 ? h->cap * 2 : 16;
-			struct heap_entry **entries = reallocarray(h->entries, cap,
-								   sizeof(struct heap_entry *));
-
-			if (entries == NULL)
-				return -ENOMEM;
-			h->entries = entries;
-			h->cap = cap;
-		}
+		if (heap_reserve(h, h->n + 1) < 0)
+			return -ENOMEM;
 		put(h, h->n++, entry);
 	}
 	entry->key = key;

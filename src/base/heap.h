@@ -27,6 +27,8 @@ static inline struct heap_entry *heap_top(const struct heap *h)
 	return h->n > 0 ? h->entries[0] : NULL;
 }
 
+/* Make room for n entries in all: up to there heap_set does not fail. 0 or -ENOMEM. */
+int heap_reserve(struct heap *h, size_t n);
 /* Insert it, or move it to its new key. 0 or -ENOMEM (only when it was not in the heap). */
 int heap_set(struct heap *h, struct heap_entry *entry, int64_t key);
 void heap_remove(struct heap *h, struct heap_entry *entry); /* safe to call twice */

@@ -55,7 +55,11 @@ static void remember_ended(struct sandbox *sb)
 
 int manager_add(struct manager *m, struct sandbox *sb)
 {
-	if (map_put(&m->by_id, span_str(sb->rec.id), sb, NULL) < 0)
+	size_t n = (size_t)m->n_live + m->n_ended + 1;
+
+	/* room for it in the heaps from the first, or it might not expire in the end */
+	if (heap_reserve(&m->dates.heap, n) < 0 || heap_reserve(&m->delays.heap, n) < 0 ||
+	    map_put(&m->by_id, span_str(sb->rec.id), sb, NULL) < 0)
 		return -ENOMEM;
 	list_push_front(&m->all, &sb->link);
 	if (sandbox_ended(sb))
@@ -325,10 +329,12 @@ void manager_delete(struct sandbox *sb, struct waiter *w)
 {
 	sb->rec.hidden = 1; /* also if it ends for another reason */
 	list_push_back(&sb->enders, &w->link);
-	if (sandbox_ended(sb)) /* it ended by itself and has been looked at enough */
+	if (sandbox_ended(sb)) { /* it ended by itself and has been looked at enough */
 		farewell_record(sb);
-	else
-		manager_end(sb, CAUSE_DELETED, NULL);
+		return;
+	}
+	manager_end(sb, CAUSE_DELETED, NULL);
+	manager_idle(sb); /* a removal that failed before is tried again at once */
 }
 
 void manager_end_all(struct manager *m, enum sandbox_cause cause,
