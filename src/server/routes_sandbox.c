@@ -198,14 +198,15 @@ static void on_patch_body(struct http_req *r, json_t *body)
 		return;
 	}
 	patched = json_copy(sb->metadata);
-	failed = patched == NULL;
+	/* without memory the library copies what it can */
+	failed = json_object_size(patched) != json_object_size(sb->metadata);
 	json_object_foreach (body, key, v) {
 		if (json_is_null(v))
 			(void)json_object_del(patched, key);
 		else
 			failed |= json_object_set(patched, key, v) < 0;
 	}
-	if (failed)
+	if (failed || patched == NULL)
 		api_error(r, E_INTERNAL, "out of memory");
 	else if (json_object_size(body) == 0)
 		answer_sandbox(r, sb);
