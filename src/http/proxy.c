@@ -338,7 +338,12 @@ void http_proxy(struct http_req *r, struct http_upstream *u, const struct http_p
 	int error;
 
 	if (p == NULL) {
-		http_refuse(r, 503, "out of memory");
+		if (opt->failed != NULL)
+			opt->failed(r, 503, "out of memory");
+		else
+			http_refuse(r, 503, "out of memory");
+		if (opt->over != NULL)
+			opt->over(opt->ctx);
 		return;
 	}
 	p->req = r;
