@@ -215,7 +215,8 @@ static void shell_prepare(struct execd *x, struct command *c, struct shell *sh)
 int command_start(struct execd *x, const struct command_request *q, struct http_req *r)
 {
 	struct command *c = command_new(x->commands, q);
-	struct simple *simple = arena_alloc(&r->arena, sizeof(*simple));
+	/* not of the request's memory: the first event may find its connection broken */
+	autofree struct simple *simple = malloc(sizeof(*simple));
 	struct shell sh = { .script_fd = -EBADF };
 	struct proc_spec spec = {
 		.cwd = q->cwd,
