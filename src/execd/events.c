@@ -185,6 +185,7 @@ void events_open(struct events *ev, struct execd *x, struct http_req *r, const c
 
 void events_abort(struct events *ev)
 {
+	buf_clear(out_of(ev)); /* or it would go to the next stream */
 	if (ev->req != NULL)
 		http_abort(ev->req);
 }

@@ -79,8 +79,8 @@ static void outlet_emit(struct run_outlet *o, struct span data)
 	if (data.len > 0 && streams(run)) {
 		if (o->carry.len > 0)
 			buf_consume(&o->carry, o->carry.len - data.len);
-		else
-			(void)buf_add_span(&o->carry, data);
+		else if (buf_add_span(&o->carry, data) < 0)
+			events_abort(&run->events); /* as above */
 	} else {
 		buf_free(&o->carry);
 	}
