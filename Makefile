@@ -28,9 +28,10 @@ test-escape: build ## attempts to get out of a sandbox, and a table of what came
 	@scripts/deps install test
 	@OSB_BUILD=$(CURDIR)/build tests/escape/run $(E)
 
-test-soak: build ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=N repeats the choices of a run
-	@scripts/deps install test
-	@OSB_BUILD=$(CURDIR)/build SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(or $(SOAK_SEED),0) tests/soak/run
+test-soak: ## random clients and faults for SOAK_SECONDS (600); SOAK_SEED=N repeats the choices of a run
+	@scripts/deps install build test
+	@scripts/build asan
+	@OSB_BUILD=$(CURDIR)/build-asan SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(or $(SOAK_SEED),0) tests/soak/run
 
 test-vm: build ## tests on Debian's kernel with pure cgroup v2, in an emulated machine; VM="OPTION... TEST..."
 	@scripts/deps install test vm

@@ -10,7 +10,6 @@ import ctypes
 import glob
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -69,8 +68,8 @@ def take_down(instance):
 class Stage:
     """One state directory, at most one server at a time."""
 
-    def __init__(self, *options, disk_mib=0, key=None, log=None):
-        self.options, self.key, self.log = list(options), key, log
+    def __init__(self, *options, disk_mib=0, key=None, log=None, **popen):
+        self.options, self.key, self.log, self.popen = list(options), key, log, popen
         sweep()
         self.state = tempfile.mkdtemp(prefix=f"osb-stage-{os.getpid()}-", dir=PLACE)
         os.chmod(self.state, 0o755)
@@ -96,7 +95,7 @@ class Stage:
     def start(self, *more, keep=True, **popen):
         assert self.server is None or self.server.proc.poll() is not None
         self.server = Server("--port", str(PORT), "--config", "/dev/null", *self.options, *more, state=self.state,
-                             keep=keep, key=self.key, stderr=self.log, **popen)
+                             keep=keep, key=self.key, stderr=self.log, **self.popen, **popen)
         return self.server
 
     def kill(self, *victims):
@@ -177,15 +176,6 @@ class Stage:
         finally:
             os.close(fd)
         return path
-
-    def limit(self, pid, what, value):
-        """Lower a soft limit of a program, or put it back (None); False if it is gone."""
-        try:
-            _, hard = resource.prlimit(pid, what)
-            resource.prlimit(pid, what, (hard if value is None else value, hard))
-            return True
-        except (ProcessLookupError, PermissionError):
-            return False
 
 
 __all__ = ["BUILD", "Stage", "enter", "json", "os", "signal", "skip", "until"]

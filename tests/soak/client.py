@@ -66,11 +66,14 @@ class Client(threading.Thread):
             return None
         except wire.Lost as e:
             self.ledger.count("lost")
-            if not self.hardships.explain(KILLS + SCARCE + ("execd",), began):
+            if not self.hardships.explain(KILLS + SCARCE + ("execd",), began) and not (box and box.may_be_gone()):
                 self.ledger.wrong(f"connection lost without a reason: {e}")
             raise
         if answer.status in ok:
             return answer
+        if answer.status == 500 and not answer.body and self.hardships.explain(("memory",), began):
+            self.ledger.count("failed without a word")
+            raise wire.Mute
         if box is not None and box.may_be_gone() and (
                 answer.status in (404, 409, 502, 504) or answer.code.startswith("GATEWAY")):
             self.ledger.count("ended meanwhile")
@@ -113,7 +116,7 @@ class Client(threading.Thread):
         try:
             deed(box) if box else deed()
             self.ledger.count(deed.__name__)
-        except wire.Lost:
+        except (wire.Lost, wire.Mute):
             pass
         except Gone:
             if box.fate == ALIVE:
@@ -146,10 +149,9 @@ class Client(threading.Thread):
             data = wire.text_of("POST", "/v1/sandboxes", body, {"OPEN-SANDBOX-API-KEY": KEY})
             wire.leave_early(data, chance.randrange(len(data) + 1), chance.choice([0, 0, 20]))
             return
-        began = time.monotonic()
         try:
             answer = self.api("POST", "/v1/sandboxes", body, (202,))
-        except wire.Lost:
+        except (wire.Lost, wire.Mute):
             with self.ledger.lock:
                 self.ledger.lost_creates.add(serial)
             raise
@@ -158,10 +160,7 @@ class Client(threading.Thread):
         box = Box(answer.json, metadata)
         box.sparse = "disk" in limits
         self.ledger.add(box)
-        if self.hardships.explain(("files", "memory"), began):
-            box.doom(UNSURE)  # a process inherits its parent's poverty: this one is not to be judged, but to go
-        else:
-            self.boxes.append(box)
+        self.boxes.append(box)
 
     def endpoint(self, box):
         answer = self.api("GET", f"/v1/sandboxes/{box.id}/endpoints/44772", ok=(200,), box=box)
@@ -217,7 +216,9 @@ class Client(threading.Thread):
             answer = self.execd(box, "POST", f"/session/{session}/run", {"command": "echo $WORD"})
             self._expect_output(box, answer, word)
         if self.chance.random() < 0.8:
-            self.execd(box, "DELETE", f"/session/{session}", ok=(200, 204))
+            # asked for twice, if a connection to execd broke before the first answer
+            twice = (404,) if self.hardships.explain(SCARCE, time.monotonic()) else ()
+            self.execd(box, "DELETE", f"/session/{session}", ok=(200, 204) + twice)
 
     def upload(self, box):
         path = f"/root/file-{self.chance.randrange(6)}"

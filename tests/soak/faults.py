@@ -2,29 +2,40 @@
 
 import os
 import random
-import resource
 import select
 import signal
 import time
 
-from census import fd_count, read, settle
+from census import settle
+from hooks import CLASSES, PROGRAMS
 
-WEIGHTS = {"server": 4, "runner": 4, "both": 2, "execd": 4, "disk": 2, "files": 2, "memory": 2}
+# How many of each are in the bag that they are drawn from: whoever draws it empty has seen all of them.
+KINDS = {"server": 3, "runner": 3, "both": 1, "execd": 3, "disk": 2,
+         **{f"{program}-{what}": 2 for program in PROGRAMS for what in CLASSES}}
 
 
 class Faults:
-    def __init__(self, stage, ledger, hardships, seed, kinds=None):
-        self.stage, self.ledger, self.hardships = stage, ledger, hardships
+    def __init__(self, stage, hooks, ledger, hardships, seed, kinds=None):
+        self.stage, self.hooks, self.ledger, self.hardships = stage, hooks, ledger, hardships
         self.chance = random.Random(f"{seed} faults")
-        self.kinds = kinds or list(WEIGHTS)
-        self.longest = {}  # how long each kind took at most, in seconds
+        self.kinds = kinds or list(KINDS)
+        self.bag = []
+        self.aborts = 0     # of servers that had no memory
+        self.longest = {}   # how long each kind took at most, in seconds
 
     def strike(self):
         """One of them, over when this returns."""
-        kind = self.chance.choices(self.kinds, [WEIGHTS[k] for k in self.kinds])[0]
-        span = self.hardships.begin({"both": "server"}.get(kind, kind))
+        if not self.bag:
+            self.bag = [kind for kind in self.kinds for _ in range(KINDS[kind])]
+            self.chance.shuffle(self.bag)
+        kind = self.bag.pop()
+        program, _, scarce = kind.partition("-")
+        span = self.hardships.begin(scarce or {"both": "server"}.get(kind, kind))
         try:
-            getattr(self, kind)()
+            if scarce:
+                self.starve(program, scarce)
+            else:
+                getattr(self, kind)()
         finally:
             self.hardships.end(span)
         self.ledger.count(f"fault: {kind}")
@@ -69,55 +80,34 @@ class Faults:
         select.select([], [], [], self.chance.uniform(0.5, 3))
 
     def disk(self):
-        self.ledger.disk_was_full = True
+        self.ledger.disk_was_full = self.ledger.store_was_short = True
         path = self.stage.fill_disk()
         try:
             self._hold()
         finally:
             os.unlink(path)
 
-    def files(self):
-        """No descriptors but a few, for the runner or for a server."""
-        if self.chance.random() < 0.5:
-            self._poor_server(resource.RLIMIT_NOFILE, self.chance.randrange(100, 500))
-        else:
-            pid = self.stage.runner()
-            self._poor_runner(pid, resource.RLIMIT_NOFILE, fd_count(pid) + self.chance.randrange(0, 12))
-
-    def memory(self):
-        """No address space but a little: malloc and mmap fail. How much it has when it is ready is known from the
-        one before."""
-        pid = self.stage.server.pid if self.chance.random() < 0.5 else self.stage.runner()
-        pages = (read(f"/proc/{pid}/statm") or "0").split()[0]
-        size = int(pages) * resource.getpagesize() + self.chance.randrange(0, 1 << 20)
-        if pid == self.stage.server.pid:
-            self._poor_server(resource.RLIMIT_AS, size)
-        else:
-            self._poor_runner(pid, resource.RLIMIT_AS, size)
-
-    def _poor_runner(self, pid, what, value):
-        if pid is not None and self.stage.limit(pid, what, value):
+    def starve(self, program, what):
+        """Some calls for memory or for a descriptor fail, in all processes of a program."""
+        self.ledger.store_was_short |= program == "server"
+        self.hooks.fail(program, what, self.chance.choice((3, 10, 30, 100, 300)))
+        try:
             self._hold()
-            self.stage.limit(pid, what, None)
+        finally:
+            self.hooks.fail(program, what, 0)
+        if program == "server" and what == "memory" and self.stage.server.proc.poll() == -signal.SIGABRT:
+            # without memory for a record it ends at once, on purpose; the log shows assertions
+            self.aborts += 1
+            span = self.hardships.begin("server")
+            self.stage.server.kill()
+            self.stage.start()
+            self.hardships.end(span)
+        if self.stage.server.proc.poll() is None:
             self.stage.ready()
 
-    def _poor_server(self, what, value):
-        """One that is born so: it has another user than we, and its limits are out of our reach."""
-        self.stage.kill("server")
-        try:
-            self.stage.start(preexec_fn=lambda: resource.setrlimit(what, (value, value)))
-        except RuntimeError:  # it could not, or its runner could not look after all that live
-            self.ledger.count("a server that did not start")
-        else:
-            self._hold()
-            code = self.stage.server.proc.poll()
-            if code is None:
-                self.stage.kill("server")
-            elif code < 0 and (what, code) != (resource.RLIMIT_AS, -signal.SIGABRT):
-                # (without memory for a record it ends at once, on purpose; the log shows assertions)
-                self.ledger.wrong(f"a server short of something ended with {code}")
-        self.stage.start()
-        self.stage.ready()
+    def unproved(self):
+        """Programs that were never denied anything, though they should have been."""
+        return [kind for kind in self.kinds if "-" in kind and not self.hooks.failed(*kind.split("-"))]
 
 
 class Pace:

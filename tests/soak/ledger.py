@@ -63,6 +63,7 @@ class Ledger:
         self.wrongs = []
         self.serial = 0
         self.disk_was_full = False
+        self.store_was_short = False    # of room or memory
 
     def next_serial(self):
         with self.lock:

@@ -14,6 +14,10 @@ class Lost(Exception):
     """The connection ended before the answer did: nobody knows what came of it."""
 
 
+class Mute(Exception):
+    """There was no memory for an answer: nobody knows what came of it either."""
+
+
 class Hung(Exception):
     """No answer, and no end of the connection either."""
 
@@ -60,7 +64,7 @@ def ask(method, path, body=None, headers=None, raw=None):
 def text_of(method, path, body=None, headers=None):
     """A request as bytes, to be sent in part."""
     data = json.dumps(body).encode() if body is not None else b""
-    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(data)}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {len(data)}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
