@@ -1,6 +1,57 @@
 #include "io/loop.h"
 
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The library's table of watched descriptors grows with the highest of them, and where it cannot
+ * the library ends the program. For then there is this: enough for all of its sizes up to a
+ * thousand descriptors. What else the library asks for may fail. */
+static _Alignas(max_align_t) char reserve[KIB(16)];
+static _Atomic size_t reserve_used;
+
+static bool is_reserve(const void *p)
+{
+	return (uintptr_t)p >= (uintptr_t)reserve &&
+	       (uintptr_t)p < (uintptr_t)reserve + sizeof(reserve);
+}
+
+static void *from_reserve(size_t size)
+{
+	size_t at;
+
+	if (size > sizeof(reserve))
+		return NULL;
+	at = atomic_fetch_add(&reserve_used, (size + 15) & ~(size_t)15);
+	return at <= sizeof(reserve) - size ? reserve + at : NULL;
+}
+
+static void *resize(void *old, size_t size)
+{
+	bool own = is_reserve(old);
+	size_t kept = own ? (size_t)(reserve + sizeof(reserve) - (char *)old)
+			  : malloc_usable_size(old);
+	void *p = own ? malloc(size) : realloc(old, size);
+
+	if (p != NULL && !own)
+		return p;
+	if (p == NULL)
+		p = from_reserve(size);
+	if (p != NULL && old != NULL) {
+		memmove(p, old, MIN(kept, size));
+		if (!own)
+			free(old);
+	}
+	return p;
+}
+
+static void release(void *p)
+{
+	if (!is_reserve(p))
+		free(p);
+}
 
 static void run_deferred(struct io_loop *l)
 {
@@ -40,6 +91,7 @@ int io_loop_init(struct io_loop *l, struct err *e)
 {
 	int r;
 
+	(void)uv_replace_allocator(malloc, resize, calloc, release);
 	list_init(&l->deferred);
 	l->read_buf = malloc(IO_READ_SIZE);
 	if (l->read_buf == NULL)
