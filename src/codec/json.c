@@ -237,7 +237,7 @@ int json_encode(const json_t *v, struct buf *out)
 	struct jw w = JW_INIT(out);
 
 	json_write(&w, v);
-	return buf_failed(out) ? -EMSGSIZE : 0;
+	return out->starved ? -ENOMEM : buf_failed(out) ? -EMSGSIZE : 0;
 }
 
 const char *json_type_name(const json_t *v)
