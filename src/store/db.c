@@ -13,6 +13,7 @@ struct db_stmt {
 	sqlite3_stmt *raw;
 	const char *sql;
 	struct db *db;
+	bool starved; /* a value could not be bound or read for want of memory */
 };
 
 struct db {
@@ -28,6 +29,8 @@ static int db_error(struct db *db, struct err *e, const char *what)
 
 	if (code == SQLITE_FULL)
 		number = ENOSPC;
+	else if (code == SQLITE_NOMEM)
+		number = ENOMEM;
 	else if (code == SQLITE_CONSTRAINT)
 		number = EEXIST;
 	else if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
@@ -104,6 +107,7 @@ struct db_stmt *db_stmt(struct db *db, const char *sql, struct err *e)
 			continue;
 		db_reset(s);
 		(void)sqlite3_clear_bindings(s->raw);
+		s->starved = false;
 		return s;
 	}
 	if (db->n_statements == MAX_STATEMENTS) {
@@ -126,8 +130,8 @@ void db_bind_text(struct db_stmt *s, int at, const char *text)
 {
 	if (text == NULL)
 		(void)sqlite3_bind_null(s->raw, at);
-	else
-		(void)sqlite3_bind_text(s->raw, at, text, -1, SQLITE_TRANSIENT);
+	else if (sqlite3_bind_text(s->raw, at, text, -1, SQLITE_TRANSIENT) != SQLITE_OK)
+		s->starved = true; /* it would be taken for null */
 }
 
 void db_bind_i64(struct db_stmt *s, int at, int64_t value)
@@ -137,8 +141,13 @@ void db_bind_i64(struct db_stmt *s, int at, int64_t value)
 
 int db_step(struct db_stmt *s, struct err *e)
 {
-	int r = sqlite3_step(s->raw);
+	int r;
 
+	if (s->starved) {
+		db_reset(s);
+		return err_code(e, ENOMEM, "database");
+	}
+	r = sqlite3_step(s->raw);
 	if (r == SQLITE_ROW)
 		return 1;
 	r = r == SQLITE_DONE ? 0 : db_error(s->db, e, "database");
@@ -156,6 +165,11 @@ int db_run(struct db_stmt *s, struct err *e)
 	return r;
 }
 
+bool db_in_transaction(const struct db *db)
+{
+	return sqlite3_get_autocommit(db->raw) == 0;
+}
+
 void db_reset(struct db_stmt *s)
 {
 	(void)sqlite3_reset(s->raw);
@@ -163,7 +177,16 @@ void db_reset(struct db_stmt *s)
 
 const char *db_text(struct db_stmt *s, int column)
 {
-	return (const char *)sqlite3_column_text(s->raw, column);
+	const char *text = (const char *)sqlite3_column_text(s->raw, column);
+
+	if (text == NULL && sqlite3_column_type(s->raw, column) != SQLITE_NULL)
+		s->starved = true;
+	return text;
+}
+
+bool db_starved(const struct db_stmt *s)
+{
+	return s->starved;
 }
 
 int64_t db_i64(struct db_stmt *s, int column)

@@ -23,7 +23,11 @@ int db_exec(struct db *db, const char *sql, struct err *e);
  * connection (a literal). It comes reset, with nothing bound. NULL on failure. */
 struct db_stmt *db_stmt(struct db *db, const char *sql, struct err *e);
 
-/* Parameters count from 1. The text is copied by SQLite. NULL binds null. */
+/* SQLite takes a transaction back by itself when memory or room runs out in the middle of it. */
+bool db_in_transaction(const struct db *db);
+
+/* Parameters count from 1. The text is copied by SQLite; the next step fails if there was no memory
+ * for that. NULL binds null. */
 void db_bind_text(struct db_stmt *s, int at, const char *text);
 void db_bind_i64(struct db_stmt *s, int at, int64_t value);
 
@@ -34,7 +38,8 @@ int db_run(struct db_stmt *s, struct err *e);
 void db_reset(struct db_stmt *s);
 
 /* Columns count from 0. */
-const char *db_text(struct db_stmt *s, int column); /* NULL for null */
+const char *db_text(struct db_stmt *s, int column); /* NULL for null, or if db_starved */
+bool db_starved(const struct db_stmt *s);           /* and the next step fails */
 int64_t db_i64(struct db_stmt *s, int column);      /* 0 for null */
 
 #endif

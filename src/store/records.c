@@ -370,12 +370,13 @@ static int run_read_events(struct store_op *op, struct db *db, struct err *e)
 	db_bind_text(s, 1, rd->id);
 	db_bind_i64(s, 2, rd->limit);
 	while ((r = db_step(s, e)) > 0 && rd->n_events < rd->limit) {
-		struct records_event ev = {
-			.at_us = db_i64(s, 0),
-			.kind = arena_strdup(&rd->arena, db_text(s, 1)),
-			.message = arena_strdup(&rd->arena, db_text(s, 2)),
-		};
+		const char *kind = db_text(s, 1), *message = db_text(s, 2);
+		struct records_event ev = { .at_us = db_i64(s, 0) };
 
+		if (kind != NULL && message != NULL) {
+			ev.kind = arena_strdup(&rd->arena, kind);
+			ev.message = arena_strdup(&rd->arena, message);
+		}
 		if (ev.kind == NULL || ev.message == NULL) {
 			db_reset(s);
 			return err_code(e, ENOMEM, "events");
@@ -468,9 +469,9 @@ static int read_record(struct db_stmt *s, struct record *ret, struct err *e)
 			continue;
 		}
 		text = db_text(s, (int)i);
-		if (text == NULL)
+		if (text == NULL && !db_starved(s))
 			continue;
-		*text_at(&rec, &columns[i]) = strdup(text);
+		*text_at(&rec, &columns[i]) = text != NULL ? strdup(text) : NULL;
 		if (*text_at(&rec, &columns[i]) == NULL) {
 			record_clear(&rec);
 			return err_code(e, ENOMEM, "record");
@@ -520,7 +521,9 @@ int records_load_volumes(struct store *s,
 	if (stmt == NULL)
 		return -EIO;
 	while ((r = db_step(stmt, e)) > 0) {
-		r = each(ctx, db_text(stmt, 0), stay_of(db_i64(stmt, 1)));
+		const char *name = db_text(stmt, 0);
+
+		r = name != NULL ? each(ctx, name, stay_of(db_i64(stmt, 1))) : -ENOMEM;
 		if (r < 0) {
 			db_reset(stmt);
 			return err_code(e, r, "volumes");

@@ -19,24 +19,48 @@ struct store {
 	void *closed_ctx;
 };
 
+/* Prepared from the first: a transaction that nobody has the memory to end is in the way of all
+ * others. */
+static const char sql_begin[] = "BEGIN IMMEDIATE", sql_commit[] = "COMMIT",
+		  sql_rollback[] = "ROLLBACK";
+
+static int prepare(struct store *s, struct err *e)
+{
+	return db_stmt(s->db, sql_begin, e) != NULL && db_stmt(s->db, sql_commit, e) != NULL &&
+			       db_stmt(s->db, sql_rollback, e) != NULL
+		       ? 0
+		       : -EIO;
+}
+
+static int say(struct store *s, const char *sql, struct err *e)
+{
+	struct db_stmt *stmt = db_stmt(s->db, sql, e);
+
+	return stmt != NULL ? db_run(stmt, e) : -EIO;
+}
+
 static void run_batch(struct job *j)
 {
 	struct store *s = CONTAINER_OF(j, struct store, job);
 	struct err e = ERR_INIT;
 	int r;
 
-	r = db_exec(s->db, "BEGIN IMMEDIATE", &e);
+	r = say(s, sql_begin, &e);
 	list_for_each (it, &s->batch) {
 		struct store_op *op = LIST_ENTRY(it, struct store_op, link);
 
+		/* what follows would be kept although it is told to be lost like the rest */
+		if (r >= 0 && !db_in_transaction(s->db))
+			r = err_set(&e, EIO, "database: the transaction was taken back");
 		op->err = ERR_INIT;
 		op->result = r < 0 ? r : op->run(op, s->db, &op->err);
 	}
 	if (r >= 0)
-		r = db_exec(s->db, "COMMIT", &e);
+		r = say(s, sql_commit, &e);
 	if (r >= 0)
 		return;
-	(void)db_exec(s->db, "ROLLBACK", NULL);
+	if (db_in_transaction(s->db))
+		(void)say(s, sql_rollback, NULL);
 	list_for_each (it, &s->batch) {
 		struct store_op *op = LIST_ENTRY(it, struct store_op, link);
 
@@ -104,6 +128,8 @@ int store_open(struct io_loop *loop, const char *path, struct store **ret, struc
 	r = db_open(path, &s->db, e);
 	if (r >= 0)
 		r = schema_migrate(s->db, e);
+	if (r >= 0)
+		r = prepare(s, e);
 	if (r < 0) {
 		db_close(s->db);
 		free(s);

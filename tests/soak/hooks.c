@@ -160,6 +160,17 @@ BARE int __wrap_asprintf(char **ret, const char *fmt, ...)
 	return n;
 }
 
+/* libuv ends a program that cannot even begin. Of PID 1 the C library's way to do that makes a
+ * crash, and so a report; that a sandbox is gone which must live is seen by others. */
+_Noreturn void __real_abort(void);
+_Noreturn void __wrap_abort(void);
+BARE void __wrap_abort(void)
+{
+	if (control != NULL && self == ARRAY_LEN(programs) - 1)
+		_exit(128 + SIGABRT);
+	__real_abort();
+}
+
 /* --- descriptors --- */
 
 NO_FILES(socket, (int family, int type, int protocol), (family, type, protocol))

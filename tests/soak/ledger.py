@@ -57,7 +57,7 @@ class Ledger:
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.boxes = {}
+        self.boxes, self.killed = {}, set()
         self.lost_creates = set()   # serial numbers, which are in the sandboxes' metadata
         self.counts = {}
         self.wrongs = []
@@ -73,6 +73,15 @@ class Ledger:
     def add(self, box):
         with self.lock:
             self.boxes[box.id] = box
+            if box.id in self.killed:
+                box.doom(KILLED)
+
+    def kill(self, sandbox):
+        """It is about to be killed, whether its create has been answered or not."""
+        with self.lock:
+            self.killed.add(sandbox)
+            if sandbox in self.boxes:
+                self.boxes[sandbox].doom(KILLED)
 
     def count(self, what):
         with self.lock:
