@@ -24,8 +24,10 @@ static int add_block(struct arena *a, size_t size)
 	if (__builtin_add_overflow(sizeof(*b), cap, &whole))
 		return -ENOMEM;
 	b = malloc(whole);
-	if (b == NULL)
+	if (b == NULL) {
+		a->starved = true;
 		return -ENOMEM;
+	}
 	b->next = a->blocks;
 	a->blocks = b;
 	a->used = 0;

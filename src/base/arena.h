@@ -16,6 +16,7 @@ struct arena {
 	struct arena_block *blocks; /* newest first */
 	size_t used, cap;           /* of the newest */
 	size_t total, max;
+	bool starved; /* an allocation failed for want of memory, not by the maximum */
 };
 
 #define ARENA_INIT(max_len)      \

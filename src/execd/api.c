@@ -74,6 +74,12 @@ void api_error(struct http_req *r, int status, const char *code, const char *mes
 	struct buf body = BUF_INIT(KIB(64));
 	struct jw w = JW_INIT(&body);
 
+	/* what we could not keep of a request looks as if it had not been said */
+	if (r->arena.starved && status < 500) {
+		status = 500;
+		code = API_RUNTIME_ERROR;
+		message = "out of memory";
+	}
 	jw_object(&w);
 	jw_field_cstr(&w, "code", code);
 	jw_field_cstr(&w, "message", message);

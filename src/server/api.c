@@ -77,6 +77,11 @@ static void write_error(struct http_req *r, enum error error, const char *where,
 	struct buf out = BUF_INIT(KIB(8));
 	struct jw w = JW_INIT(&out);
 
+	/* what we could not keep of a request looks as if it had not been said */
+	if (r->arena.starved && error_status(error) < 500) {
+		error = E_INTERNAL;
+		why = "out of memory";
+	}
 	jw_object(&w);
 	jw_field_cstr(&w, "code", error_code(error));
 	jw_field_cstr(&w, "message", why);

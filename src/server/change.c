@@ -90,56 +90,89 @@ void manager_resume(struct sandbox *sb, struct waiter *w)
 struct change {
 	struct sandbox *sb;
 	struct list waiters;
-	int64_t expires_us; /* 0: it is none of the time */
-	int64_t former_expires_us, former_lapses_us;
-	json_t *metadata, *former; /* NULL: it is none of the metadata */
+	int64_t expires_us, lapses_us; /* 0: it is none of the time */
+	json_t *metadata;              /* NULL: it is none of the metadata */
 };
 
-/* Unless somebody has changed it again meanwhile. */
-static void take_back(struct change *ch)
+static void keep(const struct change *ch)
+{
+	struct sandbox *sb = ch->sb;
+
+	if (ch->expires_us != 0) {
+		sb->stored.expires_us = ch->expires_us;
+		sb->stored.lapses_us = ch->lapses_us;
+	}
+	if (ch->metadata != NULL) {
+		json_incref(ch->metadata);
+		json_decref(sb->stored.metadata);
+		sb->stored.metadata = ch->metadata;
+	}
+}
+
+/* To what the store has, which need not be what was there before: that may have been refused as
+ * well. Unless somebody has changed it again meanwhile. */
+static void take_back(const struct change *ch)
 {
 	struct sandbox *sb = ch->sb;
 
 	if (sandbox_ended(sb) || sb->forgotten)
 		return;
 	if (ch->expires_us != 0 && sb->rec.expires_us == ch->expires_us) {
-		sb->rec.expires_us = ch->former_expires_us;
-		sb->rec.lapses_us = ch->former_lapses_us;
+		sb->rec.expires_us = sb->stored.expires_us;
+		sb->rec.lapses_us = sb->stored.lapses_us;
 		manager_schedule(sb);
 	}
 	if (ch->metadata != NULL && sb->metadata == ch->metadata)
-		(void)sandbox_set_metadata(sb, ch->former, NULL);
+		sandbox_set_metadata(sb, sb->stored.metadata);
+}
+
+static void change_free(struct change *ch)
+{
+	json_decref(ch->metadata);
+	sandbox_drop(ch->sb);
+	free(ch);
 }
 
 static void on_changed(void *ctx, int result, const char *why)
 {
 	struct change *ch = ctx;
-	struct sandbox *sb = ch->sb;
 
 	if (result < 0) {
-		log_error("the store refused a change", { "id", sb->rec.id }, { "error", why });
+		log_error("the store refused a change", { "id", ch->sb->rec.id }, { "error", why });
 		take_back(ch);
+	} else {
+		keep(ch);
 	}
-	manager_answer(&ch->waiters, sb, result < 0 ? E_STORE_FAILED : E_OK, why);
-	json_decref(ch->metadata);
-	json_decref(ch->former);
-	free(ch);
-	sandbox_drop(sb);
+	manager_answer(&ch->waiters, ch->sb, result < 0 ? E_STORE_FAILED : E_OK, why);
+	change_free(ch);
 }
 
+/* w: who waits for it, or NULL */
 static struct change *change_new(struct sandbox *sb, struct waiter *w)
 {
 	struct change *ch = calloc(1, sizeof(*ch));
 
 	if (ch == NULL) {
-		w->done(w, sb, E_INTERNAL, "out of memory");
+		if (w != NULL)
+			w->done(w, sb, E_INTERNAL, "out of memory");
 		return NULL;
 	}
 	ch->sb = sb;
 	sandbox_hold(sb);
 	list_init(&ch->waiters);
-	list_push_back(&ch->waiters, &w->link);
+	if (w != NULL)
+		list_push_back(&ch->waiters, &w->link);
 	return ch;
+}
+
+/* The expiry has been set. */
+static void record_expiry(struct sandbox *sb, struct change *ch)
+{
+	ch->expires_us = sb->rec.expires_us;
+	ch->lapses_us = sb->rec.lapses_us;
+	manager_schedule(sb);
+	records_set_expiry(sb->manager->store, sb->rec.id, ch->expires_us, ch->lapses_us,
+			   on_changed, ch);
 }
 
 void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
@@ -149,13 +182,8 @@ void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
 
 	if (ch == NULL)
 		return;
-	ch->expires_us = expires_us;
-	ch->former_expires_us = sb->rec.expires_us;
-	ch->former_lapses_us = sb->rec.lapses_us;
 	sandbox_set_expiry(sb, expires_us);
-	manager_schedule(sb);
-	records_set_expiry(sb->manager->store, sb->rec.id, expires_us, sb->rec.lapses_us,
-			   on_changed, ch);
+	record_expiry(sb, ch);
 	(void)clock_rfc3339(expires_us, line);
 	manager_event(sb, "renewed", line);
 }
@@ -163,23 +191,22 @@ void manager_renew(struct sandbox *sb, int64_t expires_us, struct waiter *w)
 void manager_metadata(struct sandbox *sb, json_t *metadata, struct waiter *w)
 {
 	struct change *ch = change_new(sb, w);
+	autofree char *text = NULL;
 	struct err e = ERR_INIT;
 	int r;
 
 	if (ch == NULL)
 		return;
-	ch->former = json_incref(sb->metadata);
-	r = sandbox_set_metadata(sb, metadata, &e);
+	r = sandbox_metadata_text(metadata, &text, &e);
 	if (r < 0) {
-		list_remove(&w->link);
-		w->done(w, sb, r == -EMSGSIZE ? E_INVALID_METADATA : E_INTERNAL, e.msg);
-		json_decref(ch->former);
-		free(ch);
-		sandbox_drop(sb);
+		manager_answer(&ch->waiters, sb, r == -EMSGSIZE ? E_INVALID_METADATA : E_INTERNAL,
+			       e.msg);
+		change_free(ch);
 		return;
 	}
+	sandbox_set_metadata(sb, metadata);
 	ch->metadata = json_incref(metadata);
-	records_set_metadata(sb->manager->store, sb->rec.id, sb->rec.metadata, on_changed, ch);
+	records_set_metadata(sb->manager->store, sb->rec.id, text, on_changed, ch);
 	manager_event(sb, "metadata", "changed by request");
 }
 
@@ -188,6 +215,7 @@ void manager_touch(struct sandbox *sb)
 	struct manager *m = sb->manager;
 	struct record *rec = &sb->rec;
 	int64_t now_us = clock_boot_us(), expires_us, lapses_us;
+	struct change *ch;
 
 	sb->accessed_us = now_us;
 	if (rec->renew_s == 0 || rec->expires_us == 0 || !m->config->renew_enabled ||
@@ -200,8 +228,10 @@ void manager_touch(struct sandbox *sb)
 	lapses_us = MAX(rec->lapses_us, now_us + rec->renew_s * 1000000);
 	if (expires_us == rec->expires_us && lapses_us == rec->lapses_us)
 		return;
+	ch = change_new(sb, NULL);
+	if (ch == NULL)
+		return;
 	rec->expires_us = expires_us;
 	rec->lapses_us = lapses_us;
-	manager_schedule(sb);
-	records_set_expiry(m->store, rec->id, expires_us, lapses_us, NULL, NULL);
+	record_expiry(sb, ch);
 }

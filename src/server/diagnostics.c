@@ -196,6 +196,13 @@ static void fact(struct buf *out, const char *name, const char *value)
 		(void)buf_printf(out, "%-18s %s\n", name, value);
 }
 
+static void fact_json(struct buf *out, const char *name, const json_t *value)
+{
+	(void)buf_printf(out, "%-18s ", name);
+	(void)json_encode(value, out);
+	(void)buf_add_char(out, '\n');
+}
+
 static void fact_time(struct buf *out, const char *name, int64_t us)
 {
 	char when[CLOCK_RFC3339_SIZE];
@@ -227,7 +234,7 @@ static void add_facts(const struct report *rp, struct buf *out)
 	fact_time(out, "last transition", rec->transition_us);
 	fact_time(out, "expires", rec->expires_us);
 	fact_time(out, "ended", rec->ended_us);
-	fact(out, "metadata", rec->metadata);
+	fact_json(out, "metadata", rp->sb->metadata);
 	fact(out, "limits", rec->limits);
 	fact(out, "volumes", rec->volumes);
 	fact(out, "extensions", rec->extensions);

@@ -116,6 +116,10 @@ void route_list(struct http_req *r)
 		api_error(r, E_INVALID_METADATA_FILTER, "metadata must be of the form k=v&k2=v2");
 		return;
 	}
+	if (r->arena.starved) { /* a filter that was not understood would let all through */
+		api_error(r, E_INTERNAL, "out of memory");
+		return;
+	}
 	jw_object(&w);
 	jw_key(&w, "items");
 	jw_array(&w);

@@ -118,6 +118,9 @@ int sandbox_new(struct manager *m, struct record *rec, struct sandbox **ret, str
 	sb->accessed_us = clock_boot_us();
 	if (sb->rec.lapses_us == 0)
 		sandbox_set_expiry(sb, sb->rec.expires_us);
+	sb->stored.metadata = json_incref(metadata);
+	sb->stored.expires_us = sb->rec.expires_us;
+	sb->stored.lapses_us = sb->rec.lapses_us;
 	sb->holds = 1;
 	sb->note = -1;
 	list_init(&sb->link);
@@ -141,6 +144,7 @@ void sandbox_drop(struct sandbox *sb)
 	assert(sb->execd == NULL && list_empty(&sb->ports) && !sb->busy);
 	record_clear(&sb->rec);
 	json_decref(sb->metadata);
+	json_decref(sb->stored.metadata);
 	free(sb);
 }
 
@@ -173,28 +177,24 @@ void sandbox_set_expiry(struct sandbox *sb, int64_t expires_us)
 	sb->rec.lapses_us = expires_us != 0 ? MAX(clock_boot_us() + left_us, 1) : 0;
 }
 
-int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e)
+int sandbox_metadata_text(const json_t *metadata, char **ret, struct err *e)
 {
 	struct buf out = BUF_INIT(SANDBOX_MAX_METADATA);
-	char *text;
+	int r = json_encode(metadata, &out);
 
-	if (json_encode(metadata, &out) < 0) {
-		bool starved = out.starved;
-
-		buf_free(&out);
-		if (starved)
-			return err_code(e, ENOMEM, "metadata");
+	*ret = r >= 0 ? buf_take(&out, NULL) : NULL;
+	buf_free(&out);
+	if (r == -EMSGSIZE)
 		return err_set(e, EMSGSIZE, "metadata would be more than %zu bytes of JSON",
 			       SANDBOX_MAX_METADATA);
-	}
-	text = buf_take(&out, NULL);
-	if (text == NULL)
-		return err_code(e, ENOMEM, "metadata");
-	free(sb->rec.metadata);
-	sb->rec.metadata = text;
+	return *ret != NULL ? 0 : err_code(e, ENOMEM, "metadata");
+}
+
+void sandbox_set_metadata(struct sandbox *sb, json_t *metadata)
+{
+	json_incref(metadata);
 	json_decref(sb->metadata);
-	sb->metadata = json_incref(metadata);
-	return 0;
+	sb->metadata = metadata;
 }
 
 /* Members in the order of the public server; what is not there is left out, never null. */

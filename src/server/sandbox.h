@@ -67,6 +67,12 @@ struct sandbox {
 	struct driver_status seen; /* as the runtime listed it */
 	unsigned seen_in;          /* in that generation of connections */
 
+	/* Of what requests may change, that which the store is known to have. */
+	struct {
+		json_t *metadata;
+		int64_t expires_us, lapses_us;
+	} stored;
+
 	struct http_upstream *execd;
 	struct list ports;               /* of the gateway */
 	int64_t accessed_us, renewed_us; /* since boot */
@@ -108,8 +114,10 @@ enum sandbox_cause sandbox_cause_of(const char *reason);
 #define SANDBOX_MAX_JSON                                                          \
 	(SANDBOX_MAX_ENTRYPOINT + SANDBOX_MAX_EXTENSIONS + SANDBOX_MAX_METADATA + \
 	 6 * SANDBOX_MAX_IMAGE + KIB(4))
-/* Tree and record; shares the tree. -EMSGSIZE: too much, and nothing has changed. */
-int sandbox_set_metadata(struct sandbox *sb, json_t *metadata, struct err *e);
+/* Text of metadata for the record, to be freed; -EMSGSIZE: too much. */
+int sandbox_metadata_text(const json_t *metadata, char **ret, struct err *e);
+/* Shares the tree. The record's text stays what it was when the sandbox was made or found. */
+void sandbox_set_metadata(struct sandbox *sb, json_t *metadata);
 
 /* As clients see it: with `image` for get and list, without for the answer to create. */
 void sandbox_write(const struct sandbox *sb, bool with_image, struct jw *w);

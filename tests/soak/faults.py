@@ -13,8 +13,8 @@ from hooks import CLASSES, PROGRAMS
 KINDS = {"server": 3, "runner": 3, "both": 1, "execd": 3, "disk": 2,
          **{f"{program}-{what}": 2 for program in PROGRAMS for what in CLASSES}}
 
-# Of how many calls one fails; those for descriptors are few.
-RATES = {"memory": (3, 10, 30, 100, 300), "files": (2, 5, 10, 30)}
+# Of how many calls one fails; where there are few of them, and where there are many.
+RARE, FREQUENT = (2, 5, 10, 30), (3, 10, 30, 100, 300)
 
 
 class Faults:
@@ -92,7 +92,7 @@ class Faults:
     def starve(self, program, what):
         """Some calls for memory or for a descriptor fail, in all processes of a program."""
         self.ledger.store_was_short |= program == "server"
-        self.hooks.fail(program, what, self.chance.choice(RATES[what]))
+        self.hooks.fail(program, what, self.chance.choice(RARE if what == "files" or program == "runner" else FREQUENT))
         try:
             self._hold()
         finally:
