@@ -139,7 +139,7 @@ def main():
             samples.append(sample(stage))
             if CURVE:
                 with open(CURVE, "a", encoding="ascii") as f:
-                    f.write("\t".join([str(at + step)] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
+                    f.write("\t".join([str(min(at + step, ROUNDS))] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
         print(f"   {ROUNDS} rounds, {ROUNDS / (time.monotonic() - began):.1f} a second")
         grown = judge(samples, step)
     print("ok nothing is left")

@@ -112,7 +112,7 @@ def main():
             samples.append(sandbox.sample())
             if CURVE:
                 with open(CURVE, "a", encoding="ascii") as f:
-                    f.write("\t".join([str(at + step)] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
+                    f.write("\t".join([str(min(at + step, EXECS))] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
         print(f"   {EXECS + KEPT} commands, {(EXECS + KEPT) / (time.monotonic() - began):.0f} a second")
         grown = judge(samples, TOLERANCE)
         assert stage.server.delete(sandbox.id).status == 204
