@@ -17,8 +17,8 @@
 
 struct entry {
 	pid_t pid, parent;
-	enum { UNKNOWN, INSIDE, OUTSIDE } place;
-	bool stopped; /* by us */
+	enum { UNKNOWN, INSIDE, OUTSIDE, LOST } place;
+	bool killed; /* by us */
 };
 
 struct table {
@@ -110,29 +110,34 @@ static int read_table(struct table *t)
 }
 
 /* Is it below `root`? Follows the parents and notes the answer on the whole way. The table is not
- * of one instant, so the way may even lead in a circle: it is bounded. */
+ * of one instant, so the way may even lead in a circle: it is bounded. And a parent may have gone
+ * before its turn came: then nobody knows until the next look. */
 static bool inside(const struct table *t, struct entry *e, pid_t root)
 {
 	struct entry *at = e;
-	bool is = false;
+	int place = OUTSIDE;
 
 	for (size_t steps = 0; at != NULL && steps <= t->n; steps++) {
+		pid_t parent = at->parent;
+
 		if (at->place != UNKNOWN) {
-			is = at->place == INSIDE;
+			place = (int)at->place;
 			break;
 		}
-		if (at->parent == root) {
-			is = true;
+		if (parent == root) {
+			place = INSIDE;
 			break;
 		}
-		at = find(t, at->parent);
+		at = find(t, parent);
+		if (at == NULL && parent != 0)
+			place = LOST;
 	}
 	for (at = e; at != NULL && at->place == UNKNOWN; at = find(t, at->parent)) {
-		at->place = is ? INSIDE : OUTSIDE;
+		at->place = place;
 		if (at->parent == root)
 			break;
 	}
-	return is;
+	return place == INSIDE;
 }
 
 int tree_signal(pid_t root, int signum)
@@ -165,19 +170,17 @@ int tree_kill(pid_t root)
 		for (size_t i = 0; i < now.n; i++) {
 			struct entry *e = &now.list[i], *known = find(&before, e->pid);
 
-			if (!inside(&now, e, root))
+			if (!inside(&now, e, root)) {
+				found += e->place == LOST;
 				continue;
-			e->stopped = known != NULL && known->stopped;
-			if (!e->stopped) {
-				(void)kill(e->pid, SIGSTOP);
-				e->stopped = true;
-				found++;
 			}
+			e->killed = true;
+			if (known != NULL && known->killed)
+				continue;
+			n += kill(e->pid, SIGKILL) == 0;
+			found++;
 		}
 	}
-	for (size_t i = 0; r == 0 && i < now.n; i++)
-		if (now.list[i].stopped && kill(now.list[i].pid, SIGKILL) == 0)
-			n++;
 	free(now.list);
 	free(before.list);
 	return r < 0 ? r : n;

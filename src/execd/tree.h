@@ -11,9 +11,9 @@
 int tree_signal(pid_t root, int signum);
 
 /* End every descendant of `root`, those it gets meanwhile included. A process that has been sent
- * SIGSTOP cannot fork any more: fork(2) looks for pending signals under the lock under which it
- * makes the child visible. So all are stopped, round by round, until a round finds nobody new; what
- * is stopped is then killed. How many, or a negative errno. */
+ * SIGKILL gets no more children: fork(2) looks for it under the lock under which it makes the child
+ * visible (for any other signal it looks only when it begins, since Linux 4.20). So all are killed,
+ * round by round, until a round finds nobody new. How many, or a negative errno. */
 int tree_kill(pid_t root);
 
 #endif
