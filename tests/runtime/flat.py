@@ -10,6 +10,13 @@ def warm(samples):
     return samples[int(len(samples) * WARM_UP):]
 
 
+def note(path, done, sample):
+    """A line of the curve after so many rounds, if there is a file for it (tab-separated)."""
+    if path:
+        with open(path, "a", encoding="ascii") as f:
+            f.write("\t".join([str(done)] + [f"{name}={value}" for name, value in sample.items()]) + "\n")
+
+
 def judge(samples, tolerance):
     """Names of what has grown, each told about. tolerance: {name: (share, at least this much)} that may be more."""
     kept = warm(samples)

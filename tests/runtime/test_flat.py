@@ -137,9 +137,7 @@ def main():
         for at in range(0, ROUNDS, step):
             rounds(stage.server, range(at, min(at + step, ROUNDS)))
             samples.append(sample(stage))
-            if CURVE:
-                with open(CURVE, "a", encoding="ascii") as f:
-                    f.write("\t".join([str(min(at + step, ROUNDS))] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
+            flat.note(CURVE, min(at + step, ROUNDS), samples[-1])
         print(f"   {ROUNDS} rounds, {ROUNDS / (time.monotonic() - began):.1f} a second")
         grown = judge(samples, step)
     print("ok nothing is left")

@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from census import fd_count, names, rss_kib  # noqa: E402
-from flat import judge  # noqa: E402
+from flat import judge, note  # noqa: E402
 from stage import Stage, enter, json, until  # noqa: E402
 from serverlib import children  # noqa: E402
 
@@ -109,9 +109,7 @@ def main():
         for at in range(0, EXECS, step):
             sandbox.run(range(at, min(at + step, EXECS)))
             samples.append(sandbox.sample())
-            if CURVE:
-                with open(CURVE, "a", encoding="ascii") as f:
-                    f.write("\t".join([str(min(at + step, EXECS))] + [f"{k}={v}" for k, v in samples[-1].items()]) + "\n")
+            note(CURVE, min(at + step, EXECS), samples[-1])
         print(f"   {EXECS + KEPT} commands, {(EXECS + KEPT) / (time.monotonic() - began):.0f} a second")
         grown = judge(samples, TOLERANCE)
         assert stage.server.delete(sandbox.id).status == 204
