@@ -15,9 +15,11 @@
 /* Somebody who forks faster than we look must be stopped sooner or later, but not at any price. */
 #define MAX_ROUNDS 100
 
+enum place { UNKNOWN, INSIDE, OUTSIDE, LOST };
+
 struct entry {
 	pid_t pid, parent;
-	enum { UNKNOWN, INSIDE, OUTSIDE, LOST } place;
+	enum place place;
 	bool killed; /* by us */
 };
 
@@ -115,13 +117,13 @@ static int read_table(struct table *t)
 static bool inside(const struct table *t, struct entry *e, pid_t root)
 {
 	struct entry *at = e;
-	int place = OUTSIDE;
+	enum place place = OUTSIDE;
 
 	for (size_t steps = 0; at != NULL && steps <= t->n; steps++) {
 		pid_t parent = at->parent;
 
 		if (at->place != UNKNOWN) {
-			place = (int)at->place;
+			place = at->place;
 			break;
 		}
 		if (parent == root) {

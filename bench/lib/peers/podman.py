@@ -24,6 +24,7 @@ class Podman(Cli):
         need("podman", "runc")
         self.image, self.had_names = ["--rootfs", root], os.path.ismount(NAMES)
         self.base = os.path.join(directory, "podman")
+        self.env = dict(os.environ, TMPDIR=directory)  # it leaves there what it has copied
         self.program = ["podman", "--root", self.base, "--runroot", self.base + "-run", "--cgroup-manager", "cgroupfs",
                         "--events-backend", "none", "--runtime", "runc"]
         try:
