@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 const struct json_limits json_default_limits = {
 	.max_bytes = MIB(1),
@@ -55,20 +56,23 @@ static int load(const char *text, size_t len, size_t flags, unsigned values, jso
 		json_error_t *why)
 {
 	json_t *v;
+	void *at;
 	int r = 0;
 
 	reserve.size = 4096 + (size_t)values * PER_VALUE + len * PER_BYTE;
 	reserve.used = 0;
-	reserve.data = malloc(reserve.size);
-	if (reserve.data == NULL)
+	/* a mapping: as long as it is not needed, none of it is there */
+	at = mmap(NULL, reserve.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
 		return -ENOMEM;
+	reserve.data = at;
 	v = json_loadb(text, len, flags, why);
 	if (reserve.used > 0) {
 		json_decref(v);
 		v = NULL;
 		r = -ENOMEM;
 	}
-	free(reserve.data);
+	(void)munmap(at, reserve.size);
 	reserve.data = NULL;
 	*ret = v;
 	return r;

@@ -173,7 +173,9 @@ int tree_kill(pid_t root)
 			struct entry *e = &now.list[i], *known = find(&before, e->pid);
 
 			if (!inside(&now, e, root)) {
-				found += e->place == LOST;
+				/* once: of a parent that is hidden nothing more will be known */
+				found += e->place == LOST &&
+					 (known == NULL || known->place != LOST);
 				continue;
 			}
 			e->killed = true;

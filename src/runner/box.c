@@ -385,7 +385,10 @@ int box_adopt(struct runner *r, unsigned row, const struct table_row *rec, struc
 		return 0;
 	if (fd < 0) /* out of descriptors, say: the living must not be taken for dead */
 		return err_code(e, fd, "look for '%s'", rec->id);
-	b->state = leaf_is_frozen(&r->cgroups, rec->id) == 1 ? BOX_PAUSED : BOX_RUNNING;
+	q = leaf_is_frozen(&r->cgroups, rec->id);
+	if (q < 0 && q != -ENOTSUP && q != -ENOENT) /* nor the paused for running */
+		return err_code(e, q, "look whether '%s' is paused", rec->id);
+	b->state = q == 1 ? BOX_PAUSED : BOX_RUNNING;
 	if (b->state == BOX_RUNNING) /* it may be half frozen: nobody waits for that any more */
 		(void)leaf_freeze(&r->cgroups, rec->id, false, NULL);
 	q = watch_box(b, fd, e);

@@ -323,15 +323,15 @@ int leaf_each(const struct cgroups *c, void (*fn)(void *arg, const char *id), vo
 int leaf_is_frozen(const struct cgroups *c, const char *id)
 {
 	const struct cgroup_tree *t = home(c, CGROUP_FREEZER);
-	char text[32];
+	char text[64];
 	ssize_t n;
 
 	if (t == NULL)
 		return -ENOTSUP;
-	if (t->v2)
-		return get_key(t, id, "cgroup.events", "frozen") != 0;
-	n = get(t, id, "freezer.state", text, sizeof(text));
-	return n < 0 ? (int)n : strcmp(text, "FROZEN\n") == 0;
+	n = get(t, id, t->v2 ? "cgroup.events" : "freezer.state", text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	return t->v2 ? strstr(text, "frozen 1\n") != NULL : strcmp(text, "FROZEN\n") == 0;
 }
 
 int leaf_freeze(const struct cgroups *c, const char *id, bool frozen, struct err *e)

@@ -102,11 +102,8 @@ static void keep(const struct change *ch)
 		sb->stored.expires_us = ch->expires_us;
 		sb->stored.lapses_us = ch->lapses_us;
 	}
-	if (ch->metadata != NULL) {
-		json_incref(ch->metadata);
-		json_decref(sb->stored.metadata);
-		sb->stored.metadata = ch->metadata;
-	}
+	if (ch->metadata != NULL)
+		sandbox_share(&sb->stored.metadata, ch->metadata);
 }
 
 /* To what the store has, which need not be what was there before: that may have been refused as
@@ -123,7 +120,7 @@ static void take_back(const struct change *ch)
 		manager_schedule(sb);
 	}
 	if (ch->metadata != NULL && sb->metadata == ch->metadata)
-		sandbox_set_metadata(sb, sb->stored.metadata);
+		sandbox_share(&sb->metadata, sb->stored.metadata);
 }
 
 static void change_free(struct change *ch)
@@ -204,7 +201,7 @@ void manager_metadata(struct sandbox *sb, json_t *metadata, struct waiter *w)
 		change_free(ch);
 		return;
 	}
-	sandbox_set_metadata(sb, metadata);
+	sandbox_share(&sb->metadata, metadata);
 	ch->metadata = json_incref(metadata);
 	records_set_metadata(sb->manager->store, sb->rec.id, text, on_changed, ch);
 	manager_event(sb, "metadata", "changed by request");

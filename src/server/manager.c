@@ -152,12 +152,12 @@ static int64_t forget_at_us(const struct sandbox *sb)
 	return MAX(clock_boot_us() + retention_us - MAX(past_us, 0), 1);
 }
 
-static void schedule_one(struct sandbox *sb, struct ttl *t, struct heap_entry *entry, int64_t at_us)
+static void schedule_one(struct ttl *t, struct heap_entry *entry, int64_t at_us)
 {
 	if (at_us == 0)
 		ttl_clear(t, entry);
-	else if (ttl_set(t, entry, at_us) < 0)
-		log_error("out of memory: a sandbox will not expire", { "id", sb->rec.id });
+	else
+		(void)ttl_set(t, entry, at_us); /* there is room, see manager_add */
 }
 
 void manager_schedule(struct sandbox *sb)
@@ -177,8 +177,8 @@ void manager_schedule(struct sandbox *sb)
 		if (idle_us != 0 && (delay_us == 0 || idle_us < delay_us))
 			delay_us = idle_us;
 	}
-	schedule_one(sb, &m->dates, &sb->date, date_us);
-	schedule_one(sb, &m->delays, &sb->delay, delay_us);
+	schedule_one(&m->dates, &sb->date, date_us);
+	schedule_one(&m->delays, &sb->delay, delay_us);
 }
 
 static void begin_removal(struct sandbox *sb);

@@ -190,11 +190,11 @@ int sandbox_metadata_text(const json_t *metadata, char **ret, struct err *e)
 	return *ret != NULL ? 0 : err_code(e, ENOMEM, "metadata");
 }
 
-void sandbox_set_metadata(struct sandbox *sb, json_t *metadata)
+void sandbox_share(json_t **at, json_t *metadata)
 {
 	json_incref(metadata);
-	json_decref(sb->metadata);
-	sb->metadata = metadata;
+	json_decref(*at);
+	*at = metadata;
 }
 
 /* Members in the order of the public server; what is not there is left out, never null. */

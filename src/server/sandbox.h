@@ -116,8 +116,9 @@ enum sandbox_cause sandbox_cause_of(const char *reason);
 	 6 * SANDBOX_MAX_IMAGE + KIB(4))
 /* Text of metadata for the record, to be freed; -EMSGSIZE: too much. */
 int sandbox_metadata_text(const json_t *metadata, char **ret, struct err *e);
-/* Shares the tree. The record's text stays what it was when the sandbox was made or found. */
-void sandbox_set_metadata(struct sandbox *sb, json_t *metadata);
+/* Put a tree in the place of another, `metadata` or `stored.metadata`. The record's text stays what
+ * it was when the sandbox was made or found. */
+void sandbox_share(json_t **at, json_t *metadata);
 
 /* As clients see it: with `image` for get and list, without for the answer to create. */
 void sandbox_write(const struct sandbox *sb, bool with_image, struct jw *w);

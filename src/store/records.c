@@ -120,7 +120,7 @@ struct write {
 	struct record rec;
 	struct arena arena;
 	const char *text[4];
-	int64_t number;
+	int64_t number, other;
 	bool incomplete; /* ran out of memory while copying */
 	records_done *done;
 	void *ctx;
@@ -250,35 +250,7 @@ void records_set_status(struct store *s, const struct record *rec, records_done 
 	write_submit(s, run_status, sql_status, &w);
 }
 
-static int run_expiry(struct store_op *op, struct db *db, struct err *e)
-{
-	struct write *w = CONTAINER_OF(op, struct write, op);
-	struct db_stmt *s = db_stmt(db, w->sql, e);
-
-	if (s == NULL)
-		return -EIO;
-	if (w->incomplete)
-		return err_code(e, ENOMEM, "record");
-	db_bind_text(s, 1, w->text[0]);
-	db_bind_i64(s, 2, w->rec.expires_us);
-	db_bind_i64(s, 3, w->rec.lapses_us);
-	return db_run(s, e);
-}
-
-void records_set_expiry(struct store *s, const char *id, int64_t expires_us, int64_t lapses_us,
-			records_done *done, void *ctx)
-{
-	struct write w = {
-		.text = { id },
-		.rec = { .expires_us = expires_us, .lapses_us = lapses_us },
-		.done = done,
-		.ctx = ctx,
-	};
-
-	write_submit(s, run_expiry, sql_expiry, &w);
-}
-
-/* ?1 a text, ?2 another or a number */
+/* ?1 a text, ?2 another or a number, ?3 a number */
 static int run_simple(struct store_op *op, struct db *db, struct err *e)
 {
 	struct write *w = CONTAINER_OF(op, struct write, op);
@@ -293,7 +265,22 @@ static int run_simple(struct store_op *op, struct db *db, struct err *e)
 		db_bind_text(s, 2, w->text[1]);
 	else
 		db_bind_i64(s, 2, w->number); /* of no effect where there is no ?2 */
+	db_bind_i64(s, 3, w->other);
 	return db_run(s, e);
+}
+
+void records_set_expiry(struct store *s, const char *id, int64_t expires_us, int64_t lapses_us,
+			records_done *done, void *ctx)
+{
+	struct write w = {
+		.text = { id },
+		.number = expires_us,
+		.other = lapses_us,
+		.done = done,
+		.ctx = ctx,
+	};
+
+	write_submit(s, run_simple, sql_expiry, &w);
 }
 
 void records_set_metadata(struct store *s, const char *id, const char *json, records_done *done,

@@ -1,6 +1,8 @@
 """Whether something has grown over many rounds: the later half of the samples beside the earlier one."""
 
+import contextlib
 import statistics
+import threading
 
 WARM_UP = 0.2
 
@@ -8,6 +10,31 @@ WARM_UP = 0.2
 def warm(samples):
     """Those after the beginning, in which everything grows."""
     return samples[int(len(samples) * WARM_UP):]
+
+
+def share(numbers, workers, act, opened=contextlib.nullcontext):
+    """act(n, it) for each of the numbers, by so many at a time; `it` is what opened() gave that one."""
+    numbers, errors, lock = iter(numbers), [], threading.Lock()
+
+    def work():
+        with opened() as it:
+            while not errors:
+                with lock:
+                    n = next(numbers, None)
+                if n is None:
+                    return
+                try:
+                    act(n, it)
+                except BaseException as e:  # pylint: disable=broad-except
+                    errors.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
 
 
 def note(path, done, sample):

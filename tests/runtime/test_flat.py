@@ -9,7 +9,6 @@ later half of the samples with the earlier one, after a warm-up."""
 import os
 import re
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -87,30 +86,6 @@ def one(server, n):
     assert server.info(sandbox).status == 404
 
 
-def rounds(server, numbers):
-    """These rounds, by a few at a time."""
-    numbers, errors, lock = iter(numbers), [], threading.Lock()
-
-    def work():
-        while not errors:
-            with lock:
-                n = next(numbers, None)
-            if n is None:
-                return
-            try:
-                one(server, n)
-            except BaseException as e:  # pylint: disable=broad-except
-                errors.append(e)
-
-    threads = [threading.Thread(target=work) for _ in range(WORKERS)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if errors:
-        raise errors[0]
-
-
 def judge(samples, step):
     """What has grown, in words."""
     grown, warm = flat.judge(samples, TOLERANCE), flat.warm(samples)
@@ -135,7 +110,7 @@ def main():
         step = max(1, ROUNDS // SAMPLES)
         began = time.monotonic()
         for at in range(0, ROUNDS, step):
-            rounds(stage.server, range(at, min(at + step, ROUNDS)))
+            flat.share(range(at, min(at + step, ROUNDS)), WORKERS, lambda n, _: one(stage.server, n))
             samples.append(sample(stage))
             flat.note(CURVE, min(at + step, ROUNDS), samples[-1])
         print(f"   {ROUNDS} rounds, {ROUNDS / (time.monotonic() - began):.1f} a second")

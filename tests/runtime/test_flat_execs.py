@@ -9,12 +9,11 @@ finished commands as it ever does."""
 
 import os
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from census import fd_count, names, rss_kib  # noqa: E402
-from flat import judge, note  # noqa: E402
+from flat import judge, note, share  # noqa: E402
 from stage import Stage, enter, json, until  # noqa: E402
 from serverlib import children  # noqa: E402
 
@@ -64,27 +63,7 @@ class Sandbox:
 
     def run(self, numbers):
         """These commands, by all clients together."""
-        numbers, errors, lock = iter(numbers), [], threading.Lock()
-
-        def work():
-            with self.server.connect() as sock:
-                while not errors:
-                    with lock:
-                        n = next(numbers, None)
-                    if n is None:
-                        return
-                    try:
-                        self.one(*COMMANDS[n % len(COMMANDS)], sock=sock)
-                    except BaseException as e:  # pylint: disable=broad-except
-                        errors.append(e)
-
-        threads = [threading.Thread(target=work) for _ in range(WORKERS)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        if errors:
-            raise errors[0]
+        share(numbers, WORKERS, lambda n, sock: self.one(*COMMANDS[n % len(COMMANDS)], sock=sock), self.server.connect)
 
     def sample(self):
         """With nothing under way."""

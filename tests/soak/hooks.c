@@ -191,6 +191,8 @@ NO_FILES(open_tree, (int fd, const char *path, unsigned flags), (fd, path, flags
 HOOK(FILE *, fopen64, (const char *path, const char *mode), (path, mode), FILES, EMFILE, NULL)
 HOOK(DIR *, opendir, (const char *path), (path), FILES, EMFILE, NULL)
 
+#define HAS_MODE(flags) (((flags)&O_CREAT) != 0 || ((flags)&O_TMPFILE) == O_TMPFILE)
+
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 BARE int __wrap_open64(const char *path, int flags, ...)
@@ -199,7 +201,7 @@ BARE int __wrap_open64(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(ap, flags);
-	mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
+	mode = HAS_MODE(flags) ? va_arg(ap, mode_t) : 0;
 	va_end(ap);
 	if (strikes(FILES)) {
 		errno = EMFILE;
@@ -216,7 +218,7 @@ BARE int __wrap_openat64(int dir, const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(ap, flags);
-	mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
+	mode = HAS_MODE(flags) ? va_arg(ap, mode_t) : 0;
 	va_end(ap);
 	if (strikes(FILES)) {
 		errno = EMFILE;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -168,12 +169,24 @@ static void numbers_are_read(void **state)
 
 static void freezing(void **state)
 {
+	struct rlimit files, none;
+	int r;
+
 	(void)state;
 	assert_int_equal(leaf_is_frozen(&cg, "box"), 0);
 	assert_int_equal(leaf_freeze(&cg, "box", true, NULL), 1);
 	assert_string_equal(get("inst/box/cgroup.freeze"), "1");
 	put("inst/box/cgroup.events", "populated 1\nfrozen 1\n");
 	assert_int_equal(leaf_is_frozen(&cg, "box"), 1);
+	assert_int_equal(leaf_is_frozen(&cg, "nobody"), -ENOENT);
+	/* without a descriptor to look with, nobody knows */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = files;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r = leaf_is_frozen(&cg, "box");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(r, -EMFILE);
 	assert_int_equal(leaf_freeze(&cg, "box", true, NULL), 0);
 }
 
