@@ -201,12 +201,16 @@ static void act(struct kernel *k, struct span body)
 		fail(k, NOT_OURS);
 }
 
-/* Act on the frame that is there, after the output before it. False: none is. */
+/* Act on the frame that is there, after the output before it. False: none is, or it is early: until
+ * its warden has told of it, what the kernel starts would not end with it, so it gets no cell. */
 static bool next_frame(struct kernel *k)
 {
 	struct span body;
-	int r = kernel_frames_first(&k->control.in, &body);
+	int r;
 
+	if (k->proc.state == PROC_STARTING)
+		return false;
+	r = kernel_frames_first(&k->control.in, &body);
 	if (r < 0) {
 		fail(k, NOT_OURS);
 		kernel_control_close(&k->control);
@@ -329,6 +333,11 @@ static const struct kernel_output_ops output_ops = {
 
 /* --- the process --- */
 
+static void on_started(struct proc *p)
+{
+	step(CONTAINER_OF(p, struct kernel, proc));
+}
+
 static void on_failed(struct proc *p, const struct err *e)
 {
 	struct kernel *k = CONTAINER_OF(p, struct kernel, proc);
@@ -428,6 +437,7 @@ static int start(struct kernel *k, struct env *env, const char *path, const char
 		return r;
 	k->holds++; /* the control socket's */
 	fds[0] = control;
+	k->proc.started = on_started;
 	k->proc.failed = on_failed;
 	k->proc.exited = on_exited;
 	k->proc.gone = on_gone;

@@ -45,13 +45,14 @@ static struct entry *find(const struct table *t, pid_t pid)
 }
 
 /* The parent's number: field 4 of /proc/PID/stat, behind the name in parentheses, which may hold
- * anything. */
+ * anything. Of a process that is just being forgotten, the parent reads 0 and the group -1: it is
+ * gone, and its children have another parent already. */
 static bool read_parent(int proc_fd, const char *pid, pid_t *ret)
 {
 	autofd int fd = -EBADF;
 	char name[32], text[512];
+	uint64_t parent, group;
 	struct span rest;
-	uint64_t parent;
 	const char *p;
 	ssize_t n;
 
@@ -67,7 +68,7 @@ static bool read_parent(int proc_fd, const char *pid, pid_t *ret)
 	if (p == NULL || strlen(p) < 4)
 		return false;
 	rest = span_str(p + 4); /* ") S " */
-	if (!span_u64(span_cut(&rest, ' '), &parent))
+	if (!span_u64(span_cut(&rest, ' '), &parent) || !span_u64(span_cut(&rest, ' '), &group))
 		return false;
 	*ret = (pid_t)parent;
 	return true;
@@ -173,9 +174,10 @@ int tree_kill(pid_t root)
 			struct entry *e = &now.list[i], *known = find(&before, e->pid);
 
 			if (!inside(&now, e, root)) {
-				/* once: of a parent that is hidden nothing more will be known */
+				/* of a parent that stays hidden nothing more will be known */
 				found += e->place == LOST &&
-					 (known == NULL || known->place != LOST);
+					 (known == NULL || known->place != LOST ||
+					  known->parent != e->parent);
 				continue;
 			}
 			e->killed = true;

@@ -74,6 +74,8 @@ struct span http_query(struct http_req *r, const char *key, unsigned nth)
 
 		if (!url_decodes_to(raw_key, URL_QUERY, want) || nth-- > 0)
 			continue;
+		if (raw_value.len == 0) /* perhaps without "=" */
+			return SPAN_LIT("");
 		if (span_find(raw_value, '%') < 0 && span_find(raw_value, '+') < 0)
 			return raw_value; /* of the head, which lives as long as the request */
 		value = arena_alloc(&r->arena, raw_value.len + 1);

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 
-from codelib import SLOW, descendants, kernels, main, needs, new_context, run, templates
+from codelib import SLOW, delete, descendants, kernels, main, needs, new_context, run, runs, templates
 from harness import Program, case, request, until
 
 
@@ -120,6 +120,38 @@ def preloaded_modules_are_there_and_missing_ones_do_no_harm():
             return run("import sys; 'decimal' in sys.modules", "python", context, SLOW, other).value == "True"
 
         until(loaded, "a kernel forked from the template", SLOW)
+
+
+SLOW_WARDEN = '''
+import os, time
+execve = os.execve
+def late(*args):
+    time.sleep(1)
+    execve(*args)
+os.execve = late
+'''
+DAEMON = '''
+import subprocess, sys
+p = subprocess.Popen(['sh', '-c', 'setsid sleep 98765 & echo $!; wait'], stdout=subprocess.PIPE)
+print(p.stdout.readline().decode(), 'slow_warden' in sys.modules)
+'''
+
+
+@case
+def what_a_forked_kernel_starts_ends_with_it_however_late_its_warden_comes():
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, "slow_warden.py"), "w", encoding="ascii") as module:
+            module.write(SLOW_WARDEN)
+        env = dict(os.environ, PYTHONPATH=directory, EXECD_PYTHON_PRELOAD="slow_warden", EXECD_WARM="python")
+        with Program("execd", "--port", "0", env=env) as other:
+            forked = False
+            while not forked:
+                context = new_context("python", on=other)
+                pid, forked = run(DAEMON, "python", context, SLOW, other).text().split()
+                forked = forked == "True"
+                assert runs(int(pid), b"sleep 98765")
+                delete(context, on=other)
+                until(lambda gone=int(pid): not runs(gone, b"sleep 98765"), "the daemon is gone")
 
 
 main()
