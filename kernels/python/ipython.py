@@ -87,6 +87,7 @@ class IPythonShell(osb_shell.Shell):
             with osb_shell.interruptible():
                 done = self.shell.run_cell(code, store_history=True)
         except BaseException as error:
+            osb_shell.block_interrupt()  # one may have struck on the way out
             self._fail_plain(error)
             return False
         error = done.error_before_exec or done.error_in_exec

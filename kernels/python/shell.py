@@ -32,11 +32,21 @@ def interruptible():
     """The only place where SIGINT may strike: around a cell's own code, within the try that makes it the
     cell's result. Everywhere else it is blocked, and one that comes a moment early waits for us here."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the last cell had set
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))  # it may strike here already
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        block_interrupt()
+
+
+def block_interrupt():
+    """However many come just now."""
+    while True:
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+            return
+        except KeyboardInterrupt:
+            pass
 
 
 class Shell:
@@ -85,6 +95,7 @@ class Shell:
                 self.display.figures()
             return True
         except BaseException as error:  # whatever a cell raises is its result
+            block_interrupt()  # one may have struck on the way out
             self._fail(error)
             return False
 

@@ -19,7 +19,7 @@ int buf_reserve(struct buf *b, size_t more)
 	char *p;
 
 	if (b->failed)
-		return b->starved ? -ENOMEM : -EMSGSIZE;
+		return buf_error(b);
 	if (more <= b->cap - b->len)
 		return 0;
 	if (__builtin_add_overflow(b->len, more, &want) || want > b->max) {

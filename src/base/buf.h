@@ -5,6 +5,7 @@
 #ifndef OSB_BASE_BUF_H
 #define OSB_BASE_BUF_H
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,14 @@ static inline void buf_clear(struct buf *b)
 static inline bool buf_failed(const struct buf *b)
 {
 	return b->failed;
+}
+
+/* What the first append that failed lacked: 0, -ENOMEM, or -EMSGSIZE (beyond max). */
+static inline int buf_error(const struct buf *b)
+{
+	if (!b->failed)
+		return 0;
+	return b->starved ? -ENOMEM : -EMSGSIZE;
 }
 
 static inline struct span buf_span(const struct buf *b)

@@ -84,7 +84,12 @@ void api_error(struct http_req *r, int status, const char *code, const char *mes
 	jw_field_cstr(&w, "code", code);
 	jw_field_cstr(&w, "message", message);
 	jw_end(&w);
-	http_reply(r, status, API_JSON_TYPE, buf_span(&body));
+	if (buf_failed(&body))
+		http_reply(r, 500, API_JSON_TYPE,
+			   SPAN_LIT("{\"code\":\"" API_RUNTIME_ERROR
+				    "\",\"message\":\"out of memory\"}"));
+	else
+		http_reply(r, status, API_JSON_TYPE, buf_span(&body));
 	buf_free(&body);
 }
 

@@ -55,10 +55,21 @@ static void give_code(struct code_context *c)
 	int r = kernel_run(c->kernel, span_of(c->code, c->code_len));
 
 	free(TAKE(c->code));
-	if (r < 0)
+	if (r == -ENOMEM)
+		fail_run(c, "MemoryError", "there is no memory for the cell");
+	else if (r < 0)
 		fail_run(c, "ValueError",
 			 r == -EINVAL ? "a cell of this language cannot contain a NUL character"
 				      : "the cell is too long");
+}
+
+/* The kernel is ready for the run, if there is one. */
+static void begin_run(struct code_context *c)
+{
+	if (c->running && c->interrupted)
+		fail_run(c, "KeyboardInterrupt", "interrupted before it began");
+	else if (c->running)
+		give_code(c);
 }
 
 /* Who asked for the context gets it. */
@@ -80,10 +91,7 @@ static void on_ready(void *user)
 	struct code_context *c = user;
 
 	answer_asking(c);
-	if (c->running && c->interrupted)
-		fail_run(c, "KeyboardInterrupt", "interrupted before it began");
-	else if (c->running)
-		give_code(c);
+	begin_run(c);
 }
 
 static void on_text(void *user, const char *type, struct span text)
@@ -281,7 +289,7 @@ void code_context_run(struct code_context *c, struct http_req *r, struct span co
 	events_open(&c->events, c->x, r, c->id);
 	tell_loss(c);
 	if (c->kernel->state == KERNEL_IDLE)
-		give_code(c);
+		begin_run(c);
 }
 
 bool code_context_interrupt(struct execd *x, struct span id, struct http_req *r)

@@ -15,7 +15,9 @@ static void send_event(struct events *ev, struct buf *line, struct jw *w)
 {
 	jw_field_i64(w, "timestamp", clock_wall_ms());
 	jw_end(w);
-	if (!buf_failed(line))
+	if (buf_failed(line))
+		events_abort(ev); /* a stream with a hole must not look whole */
+	else
 		events_raw(ev, buf_span(line));
 	buf_free(line);
 }
@@ -59,8 +61,8 @@ static bool quoted(struct buf *out, struct span s)
 	return !buf_failed(out);
 }
 
-/* Everything but plain text, as long as it fits; what does not is noted. */
-static void put_rich(struct jw *w, const json_t *data, struct buf *notes)
+/* Everything but plain text, as long as it fits; what does not is noted. False: out of memory. */
+static bool put_rich(struct jw *w, const json_t *data, struct buf *notes)
 {
 	AUTO(buf_free) struct buf *one = &BUF_INIT(CODE_EVENTS_MAX_RICH);
 	AUTO(buf_free) struct buf *tree = &BUF_INIT(CODE_EVENTS_MAX_RICH);
@@ -77,16 +79,20 @@ static void put_rich(struct jw *w, const json_t *data, struct buf *notes)
 			text = buf_span(tree);
 		if (text.p == NULL || !quoted(one, text) ||
 		    w->out->len + one->len > CODE_EVENTS_MAX_RICH) {
+			if (tree->starved || one->starved)
+				return false;
 			(void)buf_printf(notes, "\n(%.100s was left out: it is too large)", mime);
 			continue;
 		}
 		jw_key(w, mime);
 		jw_raw(w, buf_span(one));
 	}
+	return !notes->starved;
 }
 
-/* Plain text and the notes, as a JSON string. Text that grows when it is escaped is cut shorter. */
-static void put_plain(struct buf *out, struct span plain, struct span notes)
+/* Plain text and the notes, as a JSON string. Text that grows when it is escaped is cut shorter.
+ * False: out of memory. */
+static bool put_plain(struct buf *out, struct span plain, struct span notes)
 {
 	AUTO(buf_free) struct buf *text = &BUF_INIT(CODE_EVENTS_MAX_PLAIN);
 
@@ -99,8 +105,10 @@ static void put_plain(struct buf *out, struct span plain, struct span notes)
 			(void)buf_printf(text, "\n... (cut: %zu of %zu bytes shown)", shown.len,
 					 plain.len);
 		(void)buf_add_span(text, notes);
-		if (quoted(out, buf_span(text)) || max == 0)
-			return;
+		if (text->starved)
+			return false;
+		if (quoted(out, buf_span(text)) || out->starved || max == 0)
+			return !buf_failed(out);
 	}
 }
 
@@ -116,8 +124,12 @@ void code_events_result(struct events *ev, const json_t *data)
 	begin(&w, "result");
 	jw_key(&w, "results");
 	jw_object(&w);
-	put_rich(&w, data, notes);
-	put_plain(plain, string_of(json_object_get(data, "text/plain")), buf_span(notes));
+	if (!put_rich(&w, data, notes) ||
+	    !put_plain(plain, string_of(json_object_get(data, "text/plain")), buf_span(notes))) {
+		buf_free(&line);
+		events_abort(ev);
+		return;
+	}
 	jw_key(&w, "text");
 	jw_raw(&w, buf_span(plain));
 	jw_key(&w, "text/plain");

@@ -339,7 +339,9 @@ int env_add_file(struct env *v, struct span text, char *const *base)
 			continue;
 		buf_clear(value);
 		substitute(trim(line), get_environ, base, value, NULL);
-		r = env_set(v, trim(name), buf_span(value));
+		r = buf_error(value);
+		if (r == 0)
+			r = env_set(v, trim(name), buf_span(value));
 		if (r < 0 && r != -EINVAL) /* one bad line spoils no other */
 			return r;
 	}
@@ -365,6 +367,8 @@ static int add_envs_file(const struct execd *x, struct env *v, struct err *e)
 		n = read(fd, text->data + text->len, KIB(4));
 		text->len += n > 0 ? (size_t)n : 0;
 	}
+	if (text->starved)
+		return err_code(e, ENOMEM, "environment file %s", path);
 	r = env_add_file(v, buf_span(text), x->env);
 	return r < 0 ? err_code(e, r, "environment file %s", path) : 0;
 }

@@ -158,6 +158,14 @@ void filejob_fail_file(struct filejob *f, const struct err *e)
 		filejob_fail_err(f, e);
 }
 
+static void no_room(struct filejob *f)
+{
+	if (f->arena.starved)
+		filejob_fail(f, 500, API_RUNTIME_ERROR, "out of memory");
+	else
+		filejob_fail(f, 413, API_INVALID_BODY, "too many paths");
+}
+
 const char *filejob_path(struct filejob *f, struct span path)
 {
 	autofree char *full = NULL;
@@ -173,7 +181,7 @@ const char *filejob_path(struct filejob *f, struct span path)
 	}
 	copy = arena_strdup(&f->arena, full);
 	if (copy == NULL)
-		filejob_fail(f, 413, API_INVALID_BODY, "too many paths");
+		no_room(f);
 	return copy;
 }
 
@@ -193,14 +201,22 @@ bool filejob_query_paths(struct filejob *f, struct filejob_paths *ret)
 	struct filejob_paths p = { .n = n };
 
 	p.items = arena_alloc(&f->arena, MAX(n, 1u) * sizeof(p.items[0]));
+	if (p.items == NULL) {
+		no_room(f);
+		return false;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		struct span sent = http_query(f->req, "path", i);
 
-		if (sent.p == NULL || p.items == NULL) {
+		if (sent.p == NULL) {
 			filejob_fail(f, 400, API_INVALID_BODY, "invalid query parameter 'path'");
 			return false;
 		}
 		p.items[i].sent = arena_dup(&f->arena, sent);
+		if (p.items[i].sent == NULL) {
+			no_room(f);
+			return false;
+		}
 		p.items[i].path = filejob_path(f, sent);
 		if (p.items[i].path == NULL)
 			return false;

@@ -68,6 +68,8 @@ static int compose(const json_t *body, struct buf *out, uint64_t *ret_timeout_ms
 		return err_set(e, EINVAL, "timeout_seconds is out of range");
 	(void)buf_add_str(out, code);
 	*ret_timeout_ms = (uint64_t)timeout_s * 1000;
+	if (out->starved)
+		return err_code(e, ENOMEM, "code");
 	return buf_failed(out) ? err_set(e, EMSGSIZE, "the code is too long") : 0;
 }
 
@@ -95,7 +97,10 @@ static void run_body(struct http_req *r, struct span body)
 	if (!api_parse(r, body, false, &v))
 		return;
 	if (compose(v, command, &timeout_ms, &e) < 0) {
-		api_invalid(r, e.msg);
+		if (e.code == ENOMEM)
+			api_refuse(r, 500, "out of memory");
+		else
+			api_invalid(r, e.msg);
 		return;
 	}
 	s = the_session(execd_of(r), &e);

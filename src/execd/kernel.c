@@ -21,6 +21,7 @@
 #define LAST_OUTPUT 400
 /* Why a kernel ends whose cell has played with the driver's descriptors. */
 #define NOT_OURS "something other than its driver wrote to its control socket"
+#define TOO_MUCH "its message does not fit into memory"
 
 static void enter(struct kernel *k, enum kernel_state to)
 {
@@ -178,8 +179,9 @@ static bool take_frame(struct kernel *k, const json_t *frame)
 	/* a thread that a cell has left may show things between cells: to nobody */
 	if (k->state == KERNEL_BUSY && k->ops != NULL)
 		k->ops->frame(k->user, op, frame);
-	if (json_get_i64(frame, "ack", JSON_MAY, &n, NULL) > 0)
-		(void)kernel_control_send(&k->control, "ack", span_of(NULL, 0), n);
+	if (json_get_i64(frame, "ack", JSON_MAY, &n, NULL) > 0 &&
+	    kernel_control_send(&k->control, "ack", span_of(NULL, 0), n) < 0)
+		fail(k, "the answer it waits for does not fit into memory");
 	return k->state == KERNEL_BUSY || k->state == KERNEL_IDLE;
 }
 
@@ -192,12 +194,14 @@ static void act(struct kernel *k, struct span body)
 		.allow_nul = true,
 	};
 	AUTO(json_decref) json_t *frame = NULL;
-	struct err e = ERR_INIT;
+	int r;
 
 	if (k->state >= KERNEL_ENDING)
 		return; /* it has been judged already */
-	if (json_parse(body, &limits, &frame, &e) < 0 || !json_is_object(frame) ||
-	    !take_frame(k, frame))
+	r = json_parse(body, &limits, &frame, NULL);
+	if (r == -ENOMEM)
+		fail(k, TOO_MUCH);
+	else if (r < 0 || !json_is_object(frame) || !take_frame(k, frame))
 		fail(k, NOT_OURS);
 }
 
@@ -240,7 +244,7 @@ static bool read_control(struct kernel *k)
 		enter(k, KERNEL_ENDING);
 		io_timer_start(&k->timer, EXIT_GRACE_MS, 0);
 	} else if (r < 0 && r != -EPIPE) {
-		fail(k, "its message does not fit into memory");
+		fail(k, TOO_MUCH);
 	}
 	return r > 0;
 }
@@ -441,12 +445,14 @@ static int start(struct kernel *k, struct env *env, const char *path, const char
 	k->proc.failed = on_failed;
 	k->proc.exited = on_exited;
 	k->proc.gone = on_gone;
-	if (template && k->lang->from_python &&
-	    kernel_template_spawn(k->x, &k->proc, k->lang, env, path, cwd, fds) == 0) {
-		k->from_template = true;
-		return 0;
-	}
-	return kernel_process_start(k->x, &k->proc, k->lang, env, path, cwd, fds, &k->scratch, e);
+	r = -EAGAIN;
+	if (template && k->lang->from_python)
+		r = kernel_template_spawn(k->x, &k->proc, k->lang, env, path, cwd, fds, e);
+	if (r == -EAGAIN)
+		return kernel_process_start(k->x, &k->proc, k->lang, env, path, cwd, fds,
+					    &k->scratch, e);
+	k->from_template = r == 0;
+	return r;
 }
 
 int kernel_start(struct execd *x, const struct code_language *lang, struct env *env,

@@ -97,17 +97,22 @@ int kernel_control_send(struct kernel_control *c, const char *op, struct span co
 	if (n != 0)
 		jw_field_i64(&w, "n", n);
 	jw_end(&w);
-	r = buf_failed(body) ? -EMSGSIZE : kernel_frames_put(&c->out, buf_span(body));
+	r = buf_failed(body) ? buf_error(body) : kernel_frames_put(&c->out, buf_span(body));
 	flush(c);
 	return r;
 }
 
 int kernel_control_send_text(struct kernel_control *c, struct span text)
 {
+	int r;
+
 	if (memchr(text.p, '\0', text.len) != NULL)
 		return -EINVAL;
-	if (text.len > KERNEL_FRAME_MAX || buf_reserve(&c->out, text.len + 1) < 0)
+	if (text.len > KERNEL_FRAME_MAX)
 		return -EMSGSIZE;
+	r = buf_reserve(&c->out, text.len + 1);
+	if (r < 0)
+		return r;
 	(void)buf_add_span(&c->out, text);
 	(void)buf_add_char(&c->out, '\0');
 	flush(c);

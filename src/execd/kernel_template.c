@@ -235,7 +235,7 @@ static int send_spawn(struct kernel_template *t, const char *language, const cha
 
 int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_language *lang,
 			  const struct env *env, const char *path, const char *cwd,
-			  const int fds[3])
+			  const int fds[3], struct err *e)
 {
 	struct kernel_template *t = usable(x, env, path);
 	autofd int self = -EBADF, ours = -EBADF, theirs = -EBADF;
@@ -245,11 +245,11 @@ int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_lan
 		return -EAGAIN;
 	self = open("/proc/self/exe", O_PATH | O_CLOEXEC); /* inside a sandbox it cannot be read */
 	if (self < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return -errno;
+		return -EAGAIN;
 	ours = pipe_fds[0];
 	theirs = pipe_fds[1];
-	r = send_spawn(t, lang->name, cwd, (int[]){ fds[0], fds[1], fds[2], theirs, self });
-	if (r < 0)
-		return r;
-	return proc_adopt(x, p, TAKE_FD(ours), NULL);
+	if (send_spawn(t, lang->name, cwd, (int[]){ fds[0], fds[1], fds[2], theirs, self }) < 0)
+		return -EAGAIN;
+	r = proc_adopt(x, p, TAKE_FD(ours), e);
+	return r == -EAGAIN ? -ENOMEM : r; /* it has the descriptors: there is no second try */
 }

@@ -28,11 +28,11 @@ struct kernel_template;
 void kernel_template_warm(struct execd *x, const struct env *env);
 
 /* Fork a kernel with control socket and output descriptors `fds`, which stay the caller's. `path`
- * is the interpreter. The callbacks of `p` are set. Negative: there is no template that could
- * (yet); then one is started for the next time, and nothing was done for this. */
+ * is the interpreter. The callbacks of `p` are set. -EAGAIN: there is no template that could (yet);
+ * then one is started for the next time, and nothing was done for this. */
 int kernel_template_spawn(struct execd *x, struct proc *p, const struct code_language *lang,
 			  const struct env *env, const char *path, const char *cwd,
-			  const int fds[3]);
+			  const int fds[3], struct err *e);
 
 /* It has not done so: no more kernels from this one. */
 void kernel_template_give_up(struct execd *x);

@@ -178,8 +178,10 @@ int proc_start(struct execd *x, struct proc *p, const struct proc_spec *spec, st
 		return r;
 	}
 	r = listen_to(p, fd, e);
-	if (r < 0) /* the note stays taken: a leader may still write to it */
+	if (r < 0) { /* the note stays taken: a leader may still write to it */
+		(void)tree_kill(p->warden);
 		(void)kill(p->warden, SIGKILL);
+	}
 	return r;
 }
 

@@ -27,11 +27,23 @@ struct pty_client {
 
 /* --- to the client --- */
 
-static void send_json(struct pty_client *c, struct buf *out)
+/* A terminal with a hole in it is worse than none: the client may come again. */
+static void out_of_memory(struct pty_client *c)
 {
-	if (!buf_failed(out))
-		c->full |= websocket_send(c->ws, WS_TEXT, out->data, out->len) == WIRE_FULL;
+	websocket_close(c->ws, 1011, "out of memory");
+}
+
+static bool send_json(struct pty_client *c, struct buf *out)
+{
+	int r = buf_error(out);
+
+	if (r < 0)
+		out_of_memory(c);
+	else
+		r = websocket_send(c->ws, WS_TEXT, out->data, out->len);
+	c->full |= r == WIRE_FULL;
 	buf_free(out);
+	return r >= 0;
 }
 
 static void send_error(struct pty_client *c, const char *code, const char *text)
@@ -44,7 +56,7 @@ static void send_error(struct pty_client *c, const char *code, const char *text)
 	jw_field_cstr(&w, "error", text);
 	jw_field_cstr(&w, "code", code);
 	jw_end(&w);
-	send_json(c, &out);
+	(void)send_json(c, &out);
 }
 
 static void send_connected(struct pty_client *c)
@@ -59,10 +71,10 @@ static void send_connected(struct pty_client *c)
 	if (c->pty->run->restarted)
 		jw_field_bool(&w, "restarted", true);
 	jw_end(&w);
-	send_json(c, &out);
+	(void)send_json(c, &out);
 }
 
-static void send_exit(struct pty_client *c)
+static bool send_exit(struct pty_client *c)
 {
 	struct buf out = BUF_INIT(KIB(1));
 	struct jw w = JW_INIT(&out);
@@ -71,7 +83,7 @@ static void send_exit(struct pty_client *c)
 	jw_field_cstr(&w, "type", "exit");
 	jw_field_i64(&w, "exit_code", c->pty->run->exit_code);
 	jw_end(&w);
-	send_json(c, &out);
+	return send_json(c, &out);
 }
 
 /* In pipe mode, which of the replayed bytes were stderr: announced in front of each such part. */
@@ -86,7 +98,7 @@ static void send_mark(struct pty_client *c, uint64_t at, size_t len)
 	jw_field_u64(&w, "offset", at);
 	jw_field_u64(&w, "length", len);
 	jw_end(&w);
-	send_json(c, &out);
+	(void)send_json(c, &out);
 }
 
 static void put_offset(char out[9], uint64_t at)
@@ -121,8 +133,10 @@ static void send_replay(struct pty_client *c)
 			 ring_get(ring, c->cursor, (size_t)(c->replay_to - c->cursor), &part,
 				  &channel) &&
 			 channel == now);
-		if (buf_failed(&out))
+		if (buf_failed(&out)) {
+			out_of_memory(c);
 			break;
+		}
 		if (now == PTY_STDERR)
 			send_mark(c, from, out.len - sizeof(head));
 		c->full |= websocket_send(c->ws, WS_BINARY, out.data, out.len) == WIRE_FULL;
@@ -186,8 +200,7 @@ void pty_client_step(struct pty *p)
 	}
 	send_live(c);
 	if (!c->full && p->run->state == PTY_RUN_ENDED && c->cursor >= p->ring.end) {
-		send_exit(c);
-		p->exit_told = true;
+		p->exit_told = send_exit(c);
 		dismiss(c, 1000, "process exited");
 	}
 }

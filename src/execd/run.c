@@ -229,7 +229,8 @@ static void finish_if_drained(struct run *run)
 	for (unsigned i = 0; i < ARRAY_LEN(run->outlets); i++)
 		if (run->outlets[i].left > 0 || run->outlets[i].carry.len > 0)
 			return;
-	finish(run);
+	if (run->state == RUN_DRAINING) /* a client that was lost on the way has finished it */
+		finish(run);
 }
 
 static void begin_draining(struct run *run)

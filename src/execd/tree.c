@@ -44,10 +44,16 @@ static struct entry *find(const struct table *t, pid_t pid)
 	return bsearch(&key, t->list, t->n, sizeof(key), by_pid);
 }
 
+/* Without a descriptor or memory nobody can be seen; otherwise it is gone, or hidden from us. */
+static int not_seen(void)
+{
+	return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+}
+
 /* The parent's number: field 4 of /proc/PID/stat, behind the name in parentheses, which may hold
  * anything. Of a process that is just being forgotten, the parent reads 0 and the group -1: it is
- * gone, and its children have another parent already. */
-static bool read_parent(int proc_fd, const char *pid, pid_t *ret)
+ * gone, and its children have another parent already. 1, 0 if it is gone, or a negative errno. */
+static int read_parent(int proc_fd, const char *pid, pid_t *ret)
 {
 	autofd int fd = -EBADF;
 	char name[32], text[512];
@@ -59,19 +65,19 @@ static bool read_parent(int proc_fd, const char *pid, pid_t *ret)
 	(void)snprintf(name, sizeof(name), "%s/stat", pid);
 	fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return not_seen();
 	n = read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
+	if (n < 0)
+		return not_seen();
 	text[n] = '\0';
 	p = strrchr(text, ')');
 	if (p == NULL || strlen(p) < 4)
-		return false;
+		return 0;
 	rest = span_str(p + 4); /* ") S " */
 	if (!span_u64(span_cut(&rest, ' '), &parent) || !span_u64(span_cut(&rest, ' '), &group))
-		return false;
+		return 0;
 	*ret = (pid_t)parent;
-	return true;
+	return 1;
 }
 
 static int append(struct table *t, pid_t pid, pid_t parent)
@@ -102,8 +108,10 @@ static int read_table(struct table *t)
 		uint64_t pid;
 		pid_t parent;
 
-		if (span_u64(span_str(d->d_name), &pid) &&
-		    read_parent(dirfd(dir), d->d_name, &parent))
+		if (!span_u64(span_str(d->d_name), &pid))
+			continue;
+		r = read_parent(dirfd(dir), d->d_name, &parent);
+		if (r > 0)
 			r = append(t, (pid_t)pid, parent);
 	}
 	(void)closedir(dir);

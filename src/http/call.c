@@ -189,6 +189,8 @@ static int send_pieces(struct http_call *c, const struct iovec *iov, int n_iov)
 	}
 	for (int i = 0; i < n_iov; i++)
 		(void)buf_add(&c->request, iov[i].iov_base, iov[i].iov_len);
+	if (c->request.starved)
+		return fail_later(c, ENOMEM, "out of memory");
 	if (buf_failed(&c->request))
 		return fail_later(c, ENOBUFS, "too much was written before there was a connection");
 	c->full = c->request.len > c->upstream->opt.soft_out;

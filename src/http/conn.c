@@ -64,7 +64,8 @@ static void set_deadline(struct http_conn *c)
 
 /* --- requests --- */
 
-/* Everything a request needs hangs off its arena, the request itself included. */
+/* Everything a request needs hangs off its arena, the request itself included. What its parameters
+ * need is there from the start: one that was lost would look as if it had not been given. */
 static struct http_req *req_new(struct http_conn *c, const struct h1_head *parsed, struct span raw)
 {
 	struct arena arena = ARENA_INIT(c->server->opt.limits.max_arena);
@@ -73,8 +74,10 @@ static struct http_req *req_new(struct http_conn *c, const struct h1_head *parse
 	struct http_req *r = arena_zalloc(&arena, sizeof(*r));
 	struct h1_head *head = arena_alloc(&arena, head_size);
 	char *bytes = arena_dup(&arena, raw);
+	bool escaped = span_find(parsed->query, '%') >= 0 || span_find(parsed->query, '+') >= 0;
+	char *query = escaped ? arena_alloc(&arena, parsed->query.len) : NULL;
 
-	if (r == NULL || head == NULL || bytes == NULL) {
+	if (r == NULL || head == NULL || bytes == NULL || (escaped && query == NULL)) {
 		arena_free(&arena);
 		return NULL;
 	}
@@ -84,6 +87,7 @@ static struct http_req *req_new(struct http_conn *c, const struct h1_head *parse
 	r->conn = c;
 	r->arena = arena;
 	r->head = head;
+	r->query = query;
 	r->keep_alive = head->keep_alive && !c->server->draining;
 	h1_body_init_request(&r->body_in, head);
 	r->no_body = head->method == H1_HEAD;

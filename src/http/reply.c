@@ -123,41 +123,41 @@ static struct buf *compose_head(struct http_req *r, int status, const char *cont
 	return buf_failed(b) ? NULL : b;
 }
 
-/* Settle the framing; true if the head is ready to go. */
-static bool begin(struct http_req *r, int *status, const char *content_type, int64_t length,
-		  struct buf **ret_head)
+/* Settle the framing. NULL: there is no memory for the head. */
+static struct buf *begin(struct http_req *r, int status, const char *content_type, int64_t length)
 {
-	if (r->reply != HTTP_REPLY_NONE)
-		return false;
 	if (r->bad_header) {
 		r->headers = NULL;
-		*status = 500;
+		r->no_body = true; /* what was meant to come behind it is dropped */
+		status = 500;
 		length = 0;
 	}
 	decide_keep_alive(r);
-	if (*status < 200 || *status == 204 || *status == 304)
+	if (status < 200 || status == 204 || status == 304)
 		r->no_body = true;
 	if (length < 0 && !r->no_body) {
 		r->chunked = r->head->version_minor >= 1;
 		r->until_close = !r->chunked;
 		r->keep_alive = r->keep_alive && r->chunked;
-	} else if (length < 0 && r->head->method == H1_HEAD && *status >= 200 && *status != 204) {
+	} else if (length < 0 && r->head->method == H1_HEAD && status >= 200 && status != 204) {
 		r->chunked = r->head->version_minor >= 1; /* says so, sends none */
 	}
 	r->length_left = length > 0 && !r->no_body ? (uint64_t)length : 0;
 	r->reply = HTTP_REPLY_STARTED;
-	*ret_head = compose_head(r, *status, content_type, length);
-	if (*ret_head == NULL)
-		http_abort(r);
-	return *ret_head != NULL;
+	return compose_head(r, status, content_type, length);
 }
 
 void http_start(struct http_req *r, int status, int64_t length)
 {
 	struct buf *head;
 
-	if (begin(r, &status, NULL, length, &head))
+	if (r->reply != HTTP_REPLY_NONE)
+		return;
+	head = begin(r, status, NULL, length);
+	if (head != NULL)
 		(void)wire_write(wire_of(r), head->data, head->len);
+	else
+		wire_break(wire_of(r), ENOMEM); /* the caller goes on with the request */
 }
 
 static void ended(struct http_req *r)
@@ -171,12 +171,16 @@ void http_reply(struct http_req *r, int status, const char *content_type, struct
 	struct iovec iov[2];
 	struct buf *head;
 
-	if (!begin(r, &status, content_type, (int64_t)body.len, &head))
+	if (r->reply != HTTP_REPLY_NONE)
 		return;
+	head = begin(r, status, content_type, (int64_t)body.len);
+	if (head == NULL) {
+		http_abort(r);
+		return;
+	}
 	iov[0] = (struct iovec){ head->data, head->len };
 	iov[1] = (struct iovec){ (void *)(uintptr_t)body.p, body.len };
-	(void)wire_write_whole(wire_of(r), iov,
-			       r->no_body || r->bad_header || body.len == 0 ? 1 : 2);
+	(void)wire_write_whole(wire_of(r), iov, r->no_body || body.len == 0 ? 1 : 2);
 	ended(r);
 }
 
@@ -256,8 +260,13 @@ struct wire *http_upgrade(struct http_req *r, int status, const struct wire_ops 
 	struct http_conn *c = r->conn;
 	struct buf *head;
 
-	if (!begin(r, &status, NULL, HTTP_LENGTH_UNKNOWN, &head))
+	if (r->reply != HTTP_REPLY_NONE)
 		return NULL;
+	head = begin(r, status, NULL, HTTP_LENGTH_UNKNOWN);
+	if (head == NULL) {
+		http_abort(r);
+		return NULL;
+	}
 	(void)wire_write(&c->wire, head->data, head->len);
 	return conn_upgrade(c, ops, user);
 }

@@ -63,7 +63,7 @@ void http_resume_body(struct http_req *r)
 	conn_step(r->conn);
 }
 
-struct span http_query(struct http_req *r, const char *key, unsigned nth)
+struct span http_query(const struct http_req *r, const char *key, unsigned nth)
 {
 	struct span rest = r->head->query, raw_key, raw_value, none = { NULL, 0 };
 	struct span want = span_str(key);
@@ -76,11 +76,9 @@ struct span http_query(struct http_req *r, const char *key, unsigned nth)
 			continue;
 		if (raw_value.len == 0) /* perhaps without "=" */
 			return SPAN_LIT("");
-		if (span_find(raw_value, '%') < 0 && span_find(raw_value, '+') < 0)
-			return raw_value; /* of the head, which lives as long as the request */
-		value = arena_alloc(&r->arena, raw_value.len + 1);
-		if (value == NULL)
-			return none;
+		if (r->query == NULL) /* nothing to decode */
+			return raw_value;
+		value = r->query + (raw_value.p - r->head->query.p);
 		len = url_decode(raw_value, URL_QUERY, value, raw_value.len);
 		return len < 0 ? none : span_of(value, (size_t)len);
 	}

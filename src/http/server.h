@@ -127,6 +127,7 @@ struct http_req {
 	/* private to the http layer */
 	struct http_conn *conn;
 	struct http_header *headers;
+	char *query; /* room for its values, decoded; NULL: there is no escape in it */
 	struct h1_body body_in;
 	struct buf collected;
 	void (*on_collected)(struct http_req *r, struct span body);
@@ -156,7 +157,7 @@ void http_pause_body(struct http_req *r);
 void http_resume_body(struct http_req *r);
 /* Decoded value of the n-th `key` of the query; p == NULL if there is none. "?key" gives "". A
  * value with a broken escape counts as absent. */
-struct span http_query(struct http_req *r, const char *key, unsigned nth);
+struct span http_query(const struct http_req *r, const char *key, unsigned nth);
 struct span http_param(const struct http_req *r, const char *name);
 /* Value of the first field of that name; p == NULL if there is none. */
 struct span http_field(const struct http_req *r, const char *name);

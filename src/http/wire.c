@@ -175,7 +175,7 @@ static int append(struct wire *w, const struct iovec *iov, int n_iov, size_t ski
 
 		skip -= from;
 		if (buf_add(&w->out, (char *)iov[i].iov_base + from, iov[i].iov_len - from) < 0)
-			return -ENOBUFS;
+			return w->out.starved ? -ENOMEM : -ENOBUFS;
 	}
 	return 0;
 }
@@ -216,6 +216,7 @@ static size_t write_direct(struct wire *w, const struct iovec *iov, int n_iov)
 int wire_writev(struct wire *w, const struct iovec *iov, int n_iov)
 {
 	size_t len = 0, gone = 0;
+	int r = 0;
 
 	if (w->dead || w->error != 0)
 		return -EPIPE;
@@ -227,8 +228,10 @@ int wire_writev(struct wire *w, const struct iovec *iov, int n_iov)
 		if (w->error != 0)
 			return -EPIPE;
 	}
-	if (gone < len && append(w, iov, n_iov, gone) < 0) {
-		fail(w, ENOBUFS);
+	if (gone < len)
+		r = append(w, iov, n_iov, gone);
+	if (r < 0) {
+		fail(w, -r);
 		return -EPIPE;
 	}
 	later(w);
@@ -300,7 +303,7 @@ static void offer(struct wire *w, char *data, size_t len)
 		if (w->in.len == 0)
 			buf_free(&w->in);
 	} else if (used < len && buf_add(&w->in, data + used, len - used) < 0) {
-		fail(w, EMSGSIZE);
+		fail(w, -buf_error(&w->in));
 	}
 }
 
@@ -314,7 +317,7 @@ static void read_some(struct wire *w)
 	if (w->in.len > 0) {
 		room = MIN(room, w->in.max - MIN(w->in.len, w->in.max));
 		if (room == 0 || buf_reserve(&w->in, MIN(room, MAX(w->in.len, KIB(4)))) < 0) {
-			fail(w, EMSGSIZE);
+			fail(w, room > 0 && w->in.starved ? ENOMEM : EMSGSIZE);
 			return;
 		}
 		room = MIN(room, w->in.cap - w->in.len);

@@ -233,6 +233,20 @@ def an_interrupt_right_after_the_start_is_not_lost():
 
 
 @case
+def an_interrupt_that_waits_at_the_door_leaves_it_closed():
+    context = new_context()
+    done = run("import os, signal, osb_shell\n"
+               "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
+               "os.kill(os.getpid(), signal.SIGINT)\n"
+               "try:\n"
+               "    with osb_shell.interruptible(): print('not here')\n"
+               "except KeyboardInterrupt:\n"
+               "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))", context=context)
+    assert done.text() == "True\n", done.all
+    delete(context)
+
+
+@case
 def interrupting_what_does_not_run():
     context = new_context()
     assert call("DELETE", f"/code?id={context}")[0] == 200
