@@ -182,6 +182,14 @@ void api_invalid(struct http_req *r, const char *why)
 	api_errorf(r, 400, API_INVALID_BODY, "invalid request, validation error. %s", why);
 }
 
+void api_invalid_err(struct http_req *r, const struct err *e)
+{
+	if (e->code == ENOMEM || e->code == EMFILE || e->code == ENFILE)
+		api_errorf(r, 500, API_RUNTIME_ERROR, "%s", e->msg);
+	else
+		api_invalid(r, e->msg);
+}
+
 const char *api_need_query(struct http_req *r, const char *key)
 {
 	struct span value = http_query(r, key, 0);

@@ -59,6 +59,8 @@ bool api_parse(struct http_req *r, struct span body, bool may_be_empty, json_t *
 bool api_parse_value(struct http_req *r, struct span body, json_t **ret);
 /* 400: the body was JSON, but not what the route takes. */
 void api_invalid(struct http_req *r, const char *why);
+/* The same, unless it is us who lack something. */
+void api_invalid_err(struct http_req *r, const struct err *e);
 /* The query parameter as a string in the request's arena, or NULL after answering MISSING_QUERY. */
 const char *api_need_query(struct http_req *r, const char *key);
 

@@ -166,7 +166,7 @@ static void run_body(struct http_req *r, struct span body)
 	if (env_for_process(execd_of(r), env, &e) < 0)
 		api_errorf(r, 500, API_RUNTIME_ERROR, "error running commands. %s", e.msg);
 	else if (q.envs != NULL && add_envs(env, q.envs, &e) < 0)
-		api_invalid(r, e.msg);
+		api_invalid_err(r, &e);
 	else
 		start(r, &q, env);
 }

@@ -118,6 +118,12 @@ static void set_failure(struct filejob *f, int status, const char *code, const c
 {
 	if (f->status != 0)
 		return;
+	if (f->arena.starved && status < 500) { /* not the client's fault, see api_error */
+		f->status = 500;
+		f->code = API_RUNTIME_ERROR;
+		(void)snprintf(f->why, sizeof(f->why), "out of memory");
+		return;
+	}
 	f->status = status;
 	f->code = code;
 	(void)vsnprintf(f->why, sizeof(f->why), fmt, ap);
@@ -158,14 +164,6 @@ void filejob_fail_file(struct filejob *f, const struct err *e)
 		filejob_fail_err(f, e);
 }
 
-static void no_room(struct filejob *f)
-{
-	if (f->arena.starved)
-		filejob_fail(f, 500, API_RUNTIME_ERROR, "out of memory");
-	else
-		filejob_fail(f, 413, API_INVALID_BODY, "too many paths");
-}
-
 const char *filejob_path(struct filejob *f, struct span path)
 {
 	autofree char *full = NULL;
@@ -181,7 +179,7 @@ const char *filejob_path(struct filejob *f, struct span path)
 	}
 	copy = arena_strdup(&f->arena, full);
 	if (copy == NULL)
-		no_room(f);
+		filejob_fail(f, 413, API_INVALID_BODY, "too many paths");
 	return copy;
 }
 
@@ -201,10 +199,6 @@ bool filejob_query_paths(struct filejob *f, struct filejob_paths *ret)
 	struct filejob_paths p = { .n = n };
 
 	p.items = arena_alloc(&f->arena, MAX(n, 1u) * sizeof(p.items[0]));
-	if (p.items == NULL) {
-		no_room(f);
-		return false;
-	}
 	for (unsigned i = 0; i < n; i++) {
 		struct span sent = http_query(f->req, "path", i);
 
@@ -212,9 +206,10 @@ bool filejob_query_paths(struct filejob *f, struct filejob_paths *ret)
 			filejob_fail(f, 400, API_INVALID_BODY, "invalid query parameter 'path'");
 			return false;
 		}
-		p.items[i].sent = arena_dup(&f->arena, sent);
-		if (p.items[i].sent == NULL) {
-			no_room(f);
+		if (p.items != NULL)
+			p.items[i].sent = arena_dup(&f->arena, sent);
+		if (p.items == NULL || p.items[i].sent == NULL) {
+			filejob_fail(f, 413, API_INVALID_BODY, "too many paths");
 			return false;
 		}
 		p.items[i].path = filejob_path(f, sent);

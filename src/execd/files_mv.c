@@ -59,7 +59,7 @@ static void mv_body(struct http_req *r, struct span body)
 	if (!api_parse_value(r, body, &list))
 		return;
 	if (list != NULL && !json_is_null(list) && json_need_array(list, &e) < 0) {
-		api_invalid(r, e.msg);
+		api_invalid_err(r, &e);
 		json_decref(list);
 		return;
 	}

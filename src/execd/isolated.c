@@ -262,7 +262,7 @@ static void create_body(struct http_req *r, struct span body)
 	}
 	if (isolated_request_read(all->x, v, &s->request, &e) < 0) {
 		free(s);
-		api_invalid(r, e.msg);
+		api_invalid_err(r, &e);
 		return;
 	}
 	s->all = all;
@@ -292,7 +292,7 @@ static void create_body(struct http_req *r, struct span body)
 			free(s);
 		}
 		if (e.code == EINVAL)
-			api_invalid(r, e.msg);
+			api_invalid_err(r, &e);
 		else
 			api_errorf(r, 500, API_RUNTIME_ERROR, "error creating isolated session: %s",
 				   e.msg);

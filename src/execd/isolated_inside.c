@@ -97,10 +97,7 @@ static void run_body(struct http_req *r, struct span body)
 	if (!api_parse(r, body, false, &v))
 		return;
 	if (compose(v, command, &timeout_ms, &e) < 0) {
-		if (e.code == ENOMEM)
-			api_refuse(r, 500, "out of memory");
-		else
-			api_invalid(r, e.msg);
+		api_invalid_err(r, &e);
 		return;
 	}
 	s = the_session(execd_of(r), &e);

@@ -120,18 +120,21 @@ struct users *users_parse(struct span passwd, struct span group)
 	return parse(span_dup(passwd), span_dup(group));
 }
 
-/* The text of a small file, cut at a NUL; empty if it cannot be read. */
+/* The text of a small file, cut at a NUL; empty if there is none to read. NULL: out of memory or of
+ * descriptors. */
 static char *read_text(const char *path)
 {
 	autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct buf text = BUF_INIT(FILE_MAX);
+	AUTO(buf_free) struct buf *text = &BUF_INIT(FILE_MAX);
 	ssize_t n = 1;
 
-	while (fd >= 0 && n > 0 && buf_reserve(&text, KIB(4)) == 0) {
-		n = read(fd, text.data + text.len, KIB(4));
-		text.len += n > 0 ? (size_t)n : 0;
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return NULL;
+	while (fd >= 0 && n > 0 && buf_reserve(text, KIB(4)) == 0) {
+		n = read(fd, text->data + text->len, KIB(4));
+		text->len += n > 0 ? (size_t)n : 0;
 	}
-	return buf_take(&text, NULL);
+	return buf_take(text, NULL);
 }
 
 struct users *users_load(void)

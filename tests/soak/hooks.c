@@ -1,12 +1,13 @@
-/* Calls that fail on demand, for the soak (tests/soak/faults.py).
+/* Calls that fail on demand, for the tests of this directory.
  *
  * A build with -Dfault_hooks=true links this file into the server, the runner and execd, with every
  * call below wrapped by the linker (--wrap), in our code as well as in libuv, jansson and SQLite.
- * Nothing happens unless descriptor CONTROL_FD is the control block that the soak has made: a small
- * file, mapped by each of the programs, in which the soak writes how often calls are to fail in
- * which program. So faults come and go in running processes, and every one of them is counted.
+ * Nothing happens unless descriptor CONTROL_FD is the control block that the test has made: a small
+ * file, mapped by each of the programs, in which the test writes how often calls are to fail in
+ * which program, or which one. So faults come and go in running processes, and every one of them is
+ * counted.
  *
- * The descriptor is handed down: from the soak to the server, to its keeper, to the runner, to
+ * The descriptor is handed down: from the test to the server, to its keeper, to the runner, to
  * execd, who has nobody to give it to. For its sake close_range leaves it out.
  *
  * Some of it runs in forks of programs with threads, and in memory shared with a suspended parent:
@@ -37,7 +38,7 @@
 #include "base/util.h"
 
 #define CONTROL_FD    1000
-#define CONTROL_MAGIC 0x6f736266 /* as faults.py writes it */
+#define CONTROL_MAGIC 0x6f736266 /* as hooks.py writes it */
 #define REPORT_SIZE   8192
 #define BARE          __attribute__((no_sanitize("address", "undefined")))
 
@@ -45,11 +46,13 @@ enum class { MEMORY, FILES, N_CLASSES };
 
 static const char *const programs[] = { "opensandbox-server", "opensandbox-runner", "execd" };
 
-/* Same layout in faults.py. */
+/* Same layout in hooks.py. */
 struct control {
 	_Atomic uint32_t magic, seed;
-	struct {
-		_Atomic uint32_t one_in, failed; /* of so many calls one fails; 0: none */
+	struct denial {
+		_Atomic uint32_t one_in; /* of so many calls one fails; 0: none */
+		_Atomic uint32_t nth;    /* that one of those to come fails; 0: none */
+		_Atomic uint32_t failed;
 	} of[ARRAY_LEN(programs)][N_CLASSES];
 	_Atomic uint32_t reported;
 	/* what the sanitizer found first in a sandbox, where nobody reads it */
@@ -84,22 +87,39 @@ static void keep_report(const char *text)
 }
 #endif
 
-/* Is this one of those that fail? Which ones do follows from the seed and their order. */
-BARE static bool strikes(enum class what)
+/* Which ones of many follows from the seed and their order. */
+BARE static bool drawn(uint32_t one_in)
 {
-	uint32_t one_in, n;
+	uint32_t n;
 
-	if (control == NULL)
-		return false;
-	one_in = control->of[self][what].one_in;
 	if (one_in == 0)
 		return false;
 	n = (atomic_fetch_add(&calls, 1) + control->seed) * 0x9e3779b1;
 	n = (n ^ n >> 15) * 0x85ebca77;
 	n = (n ^ n >> 13) * 0xc2b2ae3d;
-	if ((n ^ n >> 16) % one_in != 0)
+	return (n ^ n >> 16) % one_in == 0;
+}
+
+BARE static bool is_the_one(_Atomic uint32_t *nth)
+{
+	uint32_t n = *nth;
+
+	while (n > 0 && !atomic_compare_exchange_weak(nth, &n, n - 1))
+		;
+	return n == 1;
+}
+
+/* Is this one of those that fail? */
+BARE static bool strikes(enum class what)
+{
+	struct denial *d;
+
+	if (control == NULL)
 		return false;
-	atomic_fetch_add(&control->of[self][what].failed, 1);
+	d = &control->of[self][what];
+	if (!is_the_one(&d->nth) && !drawn(d->one_in))
+		return false;
+	atomic_fetch_add(&d->failed, 1);
 	return true;
 }
 

@@ -1,4 +1,4 @@
-"""The other end of hooks.c: how often which calls fail, in which program."""
+"""The other end of hooks.c: how often which calls fail, or which one, in which program."""
 
 import mmap
 import os
@@ -8,7 +8,7 @@ CONTROL_FD, MAGIC = 1000, 0x6f736266
 PROGRAMS = {"server": "opensandbox-server", "runner": "opensandbox-runner", "execd": "execd"}
 CLASSES = ("memory", "files")
 REPORT_SIZE = 8192
-HEAD, CELL = struct.Struct("=II"), struct.Struct("=II")  # magic, seed; one_in, failed
+HEAD, CELL = struct.Struct("=II"), struct.Struct("=III")  # magic, seed; one_in, nth, failed
 
 
 class Hooks:
@@ -35,9 +35,13 @@ class Hooks:
         """Of so many calls one fails from now on; 0: none does."""
         struct.pack_into("=I", self.block, self._at(program, what), one_in)
 
+    def fail_nth(self, program, what, nth):
+        """That one of the calls to come fails; 0: none does."""
+        struct.pack_into("=I", self.block, self._at(program, what) + 4, nth)
+
     def failed(self, program, what):
         """How many calls have."""
-        return CELL.unpack_from(self.block, self._at(program, what))[1]
+        return CELL.unpack_from(self.block, self._at(program, what))[2]
 
     def report(self):
         """What the sanitizer said of an execd, if anything."""
