@@ -72,17 +72,19 @@ static void begin_run(struct code_context *c)
 		give_code(c);
 }
 
-/* Who asked for the context gets it. */
+/* Who asked for the context gets it. If that cannot be told it ends, here or in asker_left(). */
 static void answer_asking(struct code_context *c)
 {
-	struct http_req *r = TAKE(c->asking);
+	struct http_req *r = c->asking;
 	struct buf body = BUF_INIT(KIB(64));
 	struct jw w = JW_INIT(&body);
 
-	if (r == NULL)
+	if (r == NULL || c->answered)
 		return;
-	r->user = NULL;
+	c->answered = true;
 	code_context_write(&w, c);
+	if (buf_failed(&body) || !http_answerable(r))
+		code_context_end(c);
 	api_json(r, 200, &body);
 }
 
@@ -90,8 +92,8 @@ static void on_ready(void *user)
 {
 	struct code_context *c = user;
 
-	answer_asking(c);
 	begin_run(c);
+	answer_asking(c);
 }
 
 static void on_text(void *user, const char *type, struct span text)
@@ -147,7 +149,7 @@ static void on_ended(void *user, const char *words)
 {
 	struct code_context *c = user;
 	const struct kernel *k = TAKE(c->kernel);
-	struct http_req *r = c->asking;
+	struct http_req *r = c->answered ? NULL : c->asking;
 	bool started = k->was_ready;
 
 	if (!started && k->from_template) { /* that may be in a bad state: once more, without */
@@ -342,11 +344,11 @@ void code_context_end(struct code_context *c)
 
 	(void)map_remove(&c->x->code->by_id, span_str(c->id));
 	list_remove(&c->link);
-	if (r != NULL) {
+	if (r != NULL)
 		r->user = NULL;
+	if (r != NULL && !c->answered)
 		api_error(r, 500, API_RUNTIME_ERROR,
 			  "error creating code context. it was deleted meanwhile");
-	}
 	if (c->running)
 		fail_run(c, "ContextDeleted", "the context was deleted while the cell was running");
 	if (c->kernel != NULL)
@@ -396,7 +398,8 @@ static void asker_left(struct http_req *r)
 	if (c == NULL)
 		return;
 	c->asking = NULL;
-	code_context_end(c);
+	if (r->aborted)
+		code_context_end(c);
 }
 
 void code_context_answer(struct code_context *c, struct http_req *r)

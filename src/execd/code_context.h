@@ -35,6 +35,7 @@ struct code_context {
 	struct list link;
 	struct kernel *kernel;   /* NULL: none runs */
 	struct http_req *asking; /* who wants to know when the kernel is ready */
+	bool answered;           /* and has been told, but its exchange goes on */
 	struct events events;
 	char *code; /* of a run that waits for the kernel */
 	size_t code_len;

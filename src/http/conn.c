@@ -277,7 +277,7 @@ static void finish_exchange(struct http_conn *c)
 	bool keep = r->keep_alive && !c->server->draining;
 
 	c->expect_more |= !r->body_in.done || c->wire.in.len > 0;
-	req_end(c, false);
+	req_end(c, c->wire.error != 0); /* what was answered may not have found room */
 	if (c->state != CONN_EXCHANGE)
 		return; /* `done` closed the server */
 	if (keep) {

@@ -51,6 +51,11 @@ void http_header(struct http_req *r, const char *name, const char *value)
 	http_header_span(r, span_str(name), span_str(value));
 }
 
+bool http_answerable(const struct http_req *r)
+{
+	return !r->bad_header;
+}
+
 /* "Date: ...\r\n", made once a second. */
 static struct span date_line(struct http_server *s)
 {
@@ -129,6 +134,7 @@ static struct buf *begin(struct http_req *r, int status, const char *content_typ
 	if (r->bad_header) {
 		r->headers = NULL;
 		r->no_body = true; /* what was meant to come behind it is dropped */
+		content_type = NULL;
 		status = 500;
 		length = 0;
 	}

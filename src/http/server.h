@@ -170,6 +170,8 @@ const char *http_peer(struct http_req *r);
  * answer turning into a 500: that is a bug here, never something to send. */
 void http_header(struct http_req *r, const char *name, const char *value);
 void http_header_span(struct http_req *r, struct span name, struct span value);
+/* No header was dropped so far. */
+bool http_answerable(const struct http_req *r);
 
 /* All of it. content_type may be NULL. An empty body sends "Content-Length: 0". */
 void http_reply(struct http_req *r, int status, const char *content_type, struct span body);

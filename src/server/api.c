@@ -76,6 +76,8 @@ static void write_error(struct http_req *r, enum error error, const char *where,
 {
 	struct buf out = BUF_INIT(KIB(8));
 	struct jw w = JW_INIT(&out);
+	char last[128];
+	struct span body;
 
 	/* what we could not keep of a request looks as if it had not been said */
 	if (r->arena.starved && error_status(error) < 500) {
@@ -104,10 +106,18 @@ static void write_error(struct http_req *r, enum error error, const char *where,
 		jw_field_cstr(&w, "detail", error_doc(error));
 	}
 	jw_end(&w);
+	body = buf_span(&out);
+	if (buf_failed(&out)) {
+		int n = snprintf(last, sizeof(last), "{\"code\":\"%s\",\"message\":\"%s\"}",
+				 error_code(E_INTERNAL), "out of memory");
+
+		error = E_INTERNAL;
+		body = span_of(last, (size_t)n);
+	}
 	if (error_status(error) == 503)
 		http_header(r, "Retry-After", "1");
 	count_answer(r, error_status(error));
-	http_reply(r, error_status(error), "application/json", buf_span(&out));
+	http_reply(r, error_status(error), "application/json", body);
 	buf_free(&out);
 }
 

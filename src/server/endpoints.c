@@ -51,14 +51,18 @@ static bool read_query(struct http_req *r)
 static void write_endpoint(struct http_req *r, const struct sandbox *sb, int64_t port)
 {
 	struct buf out = BUF_INIT(KIB(4));
-	struct buf endpoint = BUF_INIT(KIB(2));
 	struct jw w = JW_INIT(&out);
 	bool execd = port == GATEWAY_EXECD_PORT;
+	const char *endpoint;
 
-	(void)buf_printf(&endpoint, "%.*s/sandboxes/%s/proxy/%lld", SPAN_FMT(base_of(r)),
-			 sb->rec.id, (long long)port);
+	endpoint = arena_printf(&r->arena, "%.*s/sandboxes/%s/proxy/%lld", SPAN_FMT(base_of(r)),
+				sb->rec.id, (long long)port);
+	if (endpoint == NULL) {
+		api_error(r, E_INTERNAL, "out of memory");
+		return;
+	}
 	jw_object(&w);
-	jw_field_str(&w, "endpoint", buf_span(&endpoint));
+	jw_field_cstr(&w, "endpoint", endpoint);
 	if (execd || sb->rec.secure_token != NULL) {
 		jw_key(&w, "headers");
 		jw_object(&w);
@@ -69,7 +73,6 @@ static void write_endpoint(struct http_req *r, const struct sandbox *sb, int64_t
 		jw_end(&w);
 	}
 	jw_end(&w);
-	buf_free(&endpoint);
 	api_json(r, 200, &out);
 }
 

@@ -15,11 +15,11 @@ static void on_created(struct waiter *w, struct sandbox *sb, enum error error, c
 		return;
 	}
 	sandbox_write(sb, false, &jw);
-	if (buf_failed(&out)) /* nobody will know of it */
-		manager_end(sb, CAUSE_DELETED, "the client could not be told of it");
 	location = arena_printf(&r->arena, "/v1/sandboxes/%s", sb->rec.id);
 	if (location != NULL)
 		http_header(r, "Location", location);
+	if (buf_failed(&out) || !http_answerable(r)) /* nobody will know of it */
+		manager_end(sb, CAUSE_DELETED, "the client could not be told of it");
 	api_json(r, 202, &out);
 }
 

@@ -61,12 +61,12 @@ def refused(reply, streams):
 class Denials:
     """Denies calls of one program, a different one each time."""
 
-    def __init__(self, hooks, name, program):
-        self.hooks, self.name, self.program = hooks, name, program
+    def __init__(self, hooks, name, pid_of):
+        self.hooks, self.name, self.pid_of, self.pid = hooks, name, pid_of, pid_of()
 
     def alive(self):
-        if self.program.proc.poll() is not None:
-            raise Wrong(f"{self.name} ended: {self.program.proc.returncode}")
+        if self.pid_of() != self.pid:
+            raise Wrong(f"{self.name} has ended")
         if self.hooks.report():
             raise Wrong(self.hooks.report())
 

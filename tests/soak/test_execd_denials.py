@@ -19,7 +19,7 @@ from hooks import CONTROL_FD, Hooks  # noqa: E402  pylint: disable=wrong-import-
 hooks = Hooks(BUILD, 1)
 place = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
 execd = Program("execd", "--port", "0", cwd=place.name, pass_fds=[CONTROL_FD])
-denials = Denials(hooks, "execd", execd)
+denials = Denials(hooks, "execd", lambda: execd.pid if execd.proc.poll() is None else None)
 
 
 def path(name=""):
@@ -71,7 +71,8 @@ def background_commands():
         reply = request(execd, "POST", "/command", b'{"command":"echo written; exit 3","background":true}')
         told = [json.loads(line) for line in reply.body.decode().split("\n\n") if line]
         state["id"] = next(event["text"] for event in told if event["type"] == "init")
-        until(lambda: not json.loads(request(execd, "GET", f"/command/status/{state['id']}").body)["running"], "its end")
+        status = f"/command/status/{state['id']}"
+        until(lambda: not json.loads(request(execd, "GET", status).body)["running"], "its end")
 
     state = {}
     finished()
@@ -171,6 +172,7 @@ def contexts():
         return parsed(reply)["language"]
 
     denials.sweep(lambda: ask(execd, "POST", "/code/context", {"language": "bash"}), remove)
+    until(lambda: request(execd, "GET", "/code/contexts?language=bash").body == b"[]", "none that nobody knows of")
     denials.sweep(lambda: ask(execd, "GET", "/code/contexts?language=pyth%6fn"), parsed)
 
 
