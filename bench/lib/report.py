@@ -6,8 +6,8 @@
     sys.exit(report.write())
 
 Machines are shared and noisy, so peers are measured in turns within one run and compared by the ratio of their
-medians; a value of None is an attempt that failed. A goal that is missed is reported as missed, and a benchmark
-that misses one should say with profile() where the time goes.
+medians; a value of None is an attempt that failed. A goal that is missed is reported as missed, and its page says
+why: in the words given with it, else by what leads in each profile().
 """
 
 import json
@@ -48,6 +48,16 @@ def machine():
             "kernel": platform.release().split("-")[0], "load": os.getloadavg()[0],
             "commit": git("rev-parse", "--short", "HEAD") + ("+" if dirty else ""),
             "date": time.strftime("%Y-%m-%d")}
+
+
+NO_SETTINGS = ("OSB_BENCH_OUT", "OSB_BENCH_PUBLISH", "OSB_BENCH_PEERS", "OSB_FLAT_CURVE")
+
+
+def settings():
+    """What was set for this run and decides what is measured: whoever repeats it needs the same."""
+    found = {name: value for name, value in sorted(os.environ.items())
+             if name.startswith(("OSB_BENCH_", "OSB_FLAT_")) and name not in NO_SETTINGS}
+    return found | ({"PEERS": "1"} if os.environ.get("OSB_BENCH_PEERS") == "1" else {})
 
 
 def machine_words(m):
@@ -92,6 +102,7 @@ def summary(values):
 class Report:
     def __init__(self, name, title):
         self.name, self.title, self.machine, self.began = name, title, machine(), time.monotonic()
+        self.settings = settings()
         self.groups, self.goals, self.curves, self.profiles, self.notes, self.absent = [], [], [], [], [], {}
         if self.machine["load"] > self.machine["cores"] / 2:
             print(f"others are busy here (load {self.machine['load']:.1f}): only ratios mean something", flush=True)
@@ -110,11 +121,11 @@ class Report:
                 print(f"    {who:24} none of {s['n']} succeeded", flush=True)
         return {who: s["median"] for who, s in group["who"].items() if s["ok"]}
 
-    def goal(self, what, value, unit="", at_most=None, at_least=None, detail=""):
-        """A figure with its bound; summed up on the first page."""
+    def goal(self, what, value, unit="", at_most=None, at_least=None, detail="", why=""):
+        """A figure with its bound; summed up on the first page. why: of a miss, in words made from what was measured"""
         met = value <= at_most if at_most is not None else value >= at_least
         bound = f"≤ {number(at_most)}" if at_most is not None else f"≥ {number(at_least)}"
-        goal = {"what": what, "goal": f"{bound} {unit}".strip(), "value": value, "met": met,
+        goal = {"what": what, "goal": f"{bound} {unit}".strip(), "value": value, "met": met, "why": "" if met else why,
                 "measured": f"{number(value)} {unit}".strip() + (f" ({detail})" if detail else "")}
         self.goals.append(goal)
         print(f"{'met   ' if met else 'MISSED'} {what}: {goal['measured']}, goal {goal['goal']}", flush=True)
@@ -149,16 +160,22 @@ class Report:
         self.absent[who] = why
         print(f"absent: {who}: {why}", flush=True)
 
+    def _leaders(self):
+        """For a miss without words of its own."""
+        rows = [f"{p['what']}: {', '.join(p['rows'][0])}" for p in self.profiles if p["rows"]]
+        return "no profile was taken of it." if not rows else f"what leads in the tables below is {'; '.join(rows)}."
+
     def write(self):
-        data = {"name": self.name, "title": self.title, "machine": self.machine,
+        for goal in self.goals:
+            goal["why"] = "" if goal["met"] else goal["why"] or self._leaders()
+        data = {"name": self.name, "title": self.title, "machine": self.machine, "settings": self.settings,
                 "seconds": round(time.monotonic() - self.began), "notes": self.notes, "absent": self.absent,
                 "goals": self.goals, "groups": self.groups, "curves": self.curves, "profiles": self.profiles}
         directories = [OUT] + ([DOCS] if os.environ.get("OSB_BENCH_PUBLISH") == "1" else [])
         for directory in directories:
             os.makedirs(directory, exist_ok=True)
-            for suffix, text in (("json", json.dumps(data, indent=1) + "\n"), ("md", page(data)),
-                                 ("svg", plot.draw(data, machine_words(self.machine)))):
-                with open(os.path.join(directory, f"{self.name}.{suffix}"), "w", encoding="utf-8") as out:
+            for name, text in forms(data).items():
+                with open(os.path.join(directory, name), "w", encoding="utf-8") as out:
                     out.write(text)
         missed = [goal["what"] for goal in self.goals if not goal["met"]]
         print(f"{data['seconds']} s; " + ("missed: " + "; ".join(missed) if missed else "all goals met"), flush=True)
@@ -174,17 +191,23 @@ def goal_rows(goals):
     return [[g["what"], g["goal"], g["measured"], "yes" if g["met"] else "**no**"] for g in goals]
 
 
-def again(name):
-    """How to take the figures once more; a number behind the name is how many sandboxes are alive."""
-    part, _, live = name.partition("-")
-    return f"{'OSB_BENCH_LIVE=' + live + ' ' if live else ''}make bench BENCH={part}"
+def again(data):
+    """The command that takes the figures once more, with what was set for them."""
+    part = data["name"].partition("-")[0]
+    return " ".join([*(f"{name}={value}" for name, value in data["settings"].items()), f"make bench BENCH={part}"])
+
+
+def forms(data):
+    """File name -> text of all that is published of a report."""
+    return {f"{data['name']}.json": json.dumps(data, indent=1) + "\n", f"{data['name']}.md": page(data),
+            f"{data['name']}.svg": plot.draw(data, machine_words(data["machine"]))}
 
 
 def page(data):
     name = data["name"]
     lines = [f"# {data['title']}", "",
              machine_words(data["machine"]) + " Peers are measured in turns in one run. Ratios travel between "
-             f"machines, absolute numbers do not. `{again(name)}` takes them again; "
+             f"machines, absolute numbers do not. `{again(data)}` takes them again; "
              f"[{name}.json]({name}.json) has the same for programs.", ""]
     for note in data["notes"]:
         lines += [note, ""]
@@ -192,6 +215,8 @@ def page(data):
         lines += ["Absent in this run:", ""] + [f"- {who}: {why}" for who, why in data["absent"].items()] + [""]
     if data["goals"]:
         lines += ["## Goals", ""] + table(["figure", "goal", "measured", "met"], goal_rows(data["goals"]))
+        missed = [f"- Missed: {goal['what']}: {goal['why']}" for goal in data["goals"] if not goal["met"]]
+        lines += missed + [""] if missed else []
     if data["groups"] or data["curves"]:
         lines += ["## Figures", "", f"![the figures as bars]({name}.svg)", ""]
     rows = []

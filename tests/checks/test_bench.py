@@ -9,6 +9,7 @@ import socket
 import sys
 import tempfile
 import threading
+import unittest.mock
 import xml.dom.minidom
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -23,20 +24,29 @@ from harness import case, main  # noqa: E402
 from peers.ours import Ours  # noqa: E402
 
 
+README = "Words.\n<!-- figures: x -->\nof old\n<!-- end of figures -->\nMore.\n"
+
+
 def written(**goal):
-    """What a report with one group, one curve and one goal comes to, as published."""
-    with tempfile.TemporaryDirectory() as directory:
-        reports.OUT = reports.DOCS = summary.DOCS = directory
+    """What a report with one group, one curve and one goal comes to, as published; TOP is the first page of all."""
+    with tempfile.TemporaryDirectory() as root:
+        reports.OUT = reports.DOCS = directory = os.path.join(root, "docs", "benchmarks")
         os.environ["OSB_BENCH_PUBLISH"] = "1"
+        with open(os.path.join(root, "README.md"), "w", encoding="utf-8") as top:
+            top.write(README)
         with contextlib.redirect_stdout(io.StringIO()):
             report = reports.Report("sample", "A <sample> & more")
             report.group("time", "ms", {"opensandbox": [1.0, 2.0, None, 3.0], "peer": [400.0] * 4, "broken": [None]})
+            report.group("create to first result, one by one", "ms", {"opensandbox": [2.5], "docker": [100.0]})
             report.curve("growth", "KiB", "alive", {"one": [(1, 2.0), (10, 4.0)]})
             report.goal("the figure", 3, "ms", **goal)
             report.miss("absentee", "not installed")
+            report.profile("time by part", ["part", "ms"], [["the slow one", 2], ["the other", 1]])
             report.write()
-        summary.main()
-        return {name: open(os.path.join(directory, name), encoding="utf-8").read() for name in os.listdir(directory)}
+        summary.main(root)
+        paths = {name: os.path.join(directory, name) for name in os.listdir(directory)}
+        return {name: open(path, encoding="utf-8").read()
+                for name, path in {**paths, "TOP": os.path.join(root, "README.md")}.items()}
 
 
 @case
@@ -63,6 +73,30 @@ def a_missed_goal_shows_on_both_pages():
     assert "1 of 1 goals are met" in good["README.md"] and "missed are the figure" in bad["README.md"]
     assert json.loads(bad["sample.json"])["goals"][0]["met"] is False
     assert written(at_least=3)["README.md"].count("**no**") == 0 < written(at_least=4)["README.md"].count("**no**")
+
+
+@case
+def a_missed_goal_says_why():
+    assert "Missed" not in written(at_most=3, why="because")["sample.md"]
+    assert "- Missed: the figure: because" in written(at_most=2, why="because")["sample.md"]
+    page = written(at_most=2)["sample.md"]
+    assert "- Missed: the figure: what leads in the tables below is time by part: the slow one, 2." in page, page
+
+
+@case
+def the_first_page_of_all_has_the_published_figures():
+    top = written(at_most=3)["TOP"]
+    assert "2.50 ms, 40 times as fast as `docker run`" in top and "of old" not in top, top
+    assert top.startswith("Words.\n<!--") and top.endswith("-->\nMore.\n"), top
+
+
+@case
+def a_page_has_the_command_that_takes_it_again():
+    assert "`make bench BENCH=sample` takes" in written(at_most=3)["sample.md"]
+    with unittest.mock.patch.dict(os.environ, {"OSB_FLAT_ROUNDS": "7", "OSB_BENCH_SECONDS": "9", "OSB_BENCH_PEERS": "1",
+                                               "OSB_BENCH_OUT": "/x", "OSB_FLAT_CURVE": "/y"}):
+        page = written(at_most=3)["sample.md"]
+    assert "`OSB_BENCH_SECONDS=9 OSB_FLAT_ROUNDS=7 PEERS=1 make bench BENCH=sample` takes" in page, page
 
 
 @case

@@ -6,6 +6,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import sys
 import tempfile
@@ -50,9 +51,30 @@ C_FILE = "src/base/x.c"
 
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.path[:0] = [os.path.join(ROOT, "scripts"), os.path.join(ROOT, "bench", "lib")]
 
 import comments  # noqa: E402
+import summary  # noqa: E402
+
+
+def published():
+    """A tree with one report, and all that is said of it."""
+    data = {"name": "lifecycle", "title": "Sandboxes", "settings": {}, "notes": [], "absent": {}, "curves": [],
+            "machine": {"date": "", "commit": "c", "cores": 2, "cpu": "", "arch": "", "memory_mib": 1024, "kernel": "6",
+                        "load": 0}, "profiles": [],
+            "goals": [{"what": "ratio", "goal": "≥ 25 ×", "measured": "29.6 ×", "value": 29.6, "met": True, "why": ""}],
+            "groups": [{"what": "create to first result, one by one", "unit": "ms", "better": "lower", "who": {
+                "opensandbox": {"n": 1, "ok": 1, "median": 2.5, "p95": 2.5, "p99": 2.5}}}]}
+    with tempfile.TemporaryDirectory() as tree:
+        for path, text in (("README.md", "words\n<!-- figures: x -->\n<!-- end of figures -->\n"),
+                           ("docs/benchmarks/lifecycle.json", json.dumps(data))):
+            os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
+            with open(os.path.join(tree, path), "w", encoding="utf-8") as f:
+                f.write(text)
+        return summary.texts(tree)
+
+
+PUBLISHED, PAGE = published(), "docs/benchmarks/lifecycle.md"
 
 
 def word(*parts):
@@ -127,6 +149,14 @@ CASES = [
     ("format", "glued comment", {C_FILE: "/* a\n *b */\n"}, "no blank after the star"),
     ("format", "corpus is free", {"tests/fuzz/corpus/x/a.c": "int x; \r"}, None),
 
+    ("figures", "good tree", PUBLISHED, None),
+    ("figures", "another figure in front", {**PUBLISHED, "README.md": PUBLISHED["README.md"].replace("2.50", "2.40")},
+     "README.md:3: not what the published figures say"),
+    ("figures", "no figure in front", {**PUBLISHED, "README.md": "words\n"}, "no place for the figures"),
+    ("figures", "another figure on a page", {**PUBLISHED, PAGE: PUBLISHED[PAGE].replace("29.6", "40")},
+     f"{PAGE}:9: not what"),
+    ("figures", "no page", {path: text for path, text in PUBLISHED.items() if path != PAGE}, f"{PAGE}:1: not what"),
+
     ("words", "good tree", {}, None),
     ("words", "place of one machine", {"README.md": word("see /wor", "k/main/x\n")},
      "README.md:1:"),
@@ -200,7 +230,7 @@ def run_case(check, files, expected):
 # Only the reference version of clang-format is asked, so only where it is can this fail.
 LAYOUT = {".clang-format": "BasedOnStyle: LLVM\n", C_FILE: "int   x;\n"}
 
-CHECKS = {name: load(name) for name in ("layers", "banned", "format", "words")}
+CHECKS = {name: load(name) for name in ("layers", "banned", "format", "words", "figures")}
 
 
 def main():
