@@ -46,9 +46,11 @@ SHARED_MEMORY = re.compile(r"^\S+ ...s \S+ \S+ \S+ +(?:/memfd:|/dev/shm/|/dev/ze
 
 
 def private_kib(pid):
-    """What is nobody else's, without mappings of shared memory, which the kernel counts as Shmem."""
+    """What is nobody else's, without mappings of shared memory, which the kernel counts as Shmem. Nothing, if it has
+    ended meanwhile."""
     total, counts = 0, True
-    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as maps:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
+            open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
             if line[0] in "0123456789abcdef":
                 counts = not SHARED_MEMORY.match(line)
