@@ -43,7 +43,7 @@ def machine():
                 break
     with open("/proc/meminfo", encoding="ascii") as info:
         memory = int(info.readline().split()[1]) // 1024
-    dirty = git("status", "--porcelain", "--", ".", ":(exclude)docs/benchmarks")
+    dirty = git("status", "--porcelain", "--", ".", ":(exclude)docs/benchmarks", ":(exclude)README.md")  # both written
     return {"arch": platform.machine(), "cpu": cpu, "cores": os.cpu_count(), "memory_mib": memory,
             "kernel": platform.release().split("-")[0], "load": os.getloadavg()[0],
             "commit": git("rev-parse", "--short", "HEAD") + ("+" if dirty else ""),
@@ -205,9 +205,10 @@ def forms(data):
 
 def page(data):
     name = data["name"]
+    beside = any(not who.startswith(OURS) for group in data["groups"] for who in group["who"])
     lines = [f"# {data['title']}", "",
-             machine_words(data["machine"]) + " Peers are measured in turns in one run. Ratios travel between "
-             f"machines, absolute numbers do not. `{again(data)}` takes them again; "
+             machine_words(data["machine"]) + (" Peers are measured in the same run." if beside else "") + " Ratios "
+             f"travel between machines, absolute numbers do not. `{again(data)}` takes them again; "
              f"[{name}.json]({name}.json) has the same for programs.", ""]
     for note in data["notes"]:
         lines += [note, ""]
