@@ -72,6 +72,16 @@ static void over(struct creation *c)
 	m->n_creating--;
 	sb->creation = NULL;
 	creation_free(c);
+	sandbox_drop(sb);
+}
+
+/* The server has stopped while the store was asked; the next one takes it up. */
+static bool stopped(struct creation *c)
+{
+	if (!c->sb->forgotten)
+		return false;
+	over(c);
+	return true;
 }
 
 static void succeeded(struct creation *c)
@@ -157,7 +167,7 @@ static void on_running_recorded(void *ctx, int result, const char *why)
 {
 	struct creation *c = ctx;
 
-	if (unwanted(c, true))
+	if (stopped(c) || unwanted(c, true))
 		return;
 	if (result < 0)
 		failed(c, E_STORE_FAILED, why, true);
@@ -320,7 +330,7 @@ static void on_pending_recorded(void *ctx, int result, const char *why)
 {
 	struct creation *c = ctx;
 
-	if (unwanted(c, false))
+	if (stopped(c) || unwanted(c, false))
 		return;
 	if (result < 0)
 		failed(c, E_STORE_FAILED, why, false);
@@ -428,6 +438,7 @@ void creation_start(struct manager *m, struct creation *c, struct waiter *w,
 		return;
 	}
 	c->sb->creation = c;
+	sandbox_hold(c->sb);
 	m->n_creating++;
 	deadline_set(&m->create_deadlines, &c->deadline);
 	enter(c, CREATION_STORE);

@@ -485,6 +485,7 @@ void manager_close(struct manager *m, void (*closed)(struct manager *m))
 		struct sandbox *sb = LIST_ENTRY(m->all.next, struct sandbox, link);
 
 		gateway_close(sb);
+		unschedule(sb);
 		list_remove(&sb->link);
 		list_remove(&sb->ended_link);
 		sb->forgotten = true;

@@ -3,7 +3,9 @@
 # timeout: 900
 
 import concurrent.futures
+import contextlib
 import random
+import socket
 import sqlite3
 import threading
 
@@ -15,6 +17,12 @@ def leftovers(state):
     """What of sandboxes lies in a state directory."""
     return sorted(os.listdir(os.path.join(state, "sandboxes")) +
                   os.listdir(os.path.join(state, "sock")))
+
+
+def in_store(state, *statements):
+    """Says this to the store of a server that does not run."""
+    with contextlib.closing(sqlite3.connect(os.path.join(state, "server", "server.db"))) as db, db:
+        return [db.execute(statement).rowcount for statement in statements]
 
 
 def processes_of(state):
@@ -62,9 +70,7 @@ def what_expires_while_nobody_looks_ends_at_the_next_start():
     with Server(state=state, keep=True) as first:
         sandbox = first.make(timeout=60)
         first.call("POST", f"/v1/sandboxes/{sandbox}/renew-expiration", {"expiresAt": soon(30)})
-    with sqlite3.connect(os.path.join(state, "server", "server.db")) as db:
-        db.execute("UPDATE sandboxes SET expires_us = 1000000")
-    db.close()
+    in_store(state, "UPDATE sandboxes SET expires_us = 1000000")
     with Server(state=state) as second:
         until(lambda: second.state_of(sandbox) == "Terminated", "it to expire")
         assert second.info(sandbox).json["status"]["reason"] == "ttl_expiry"
@@ -80,9 +86,7 @@ def a_restart_of_the_host_is_told_as_such():
         pid = sandbox_pid(state, sandbox)
     # what the next kernel would find: the record, and nothing of the sandbox
     os.kill(pid, signal.SIGKILL)
-    with sqlite3.connect(os.path.join(state, "server", "server.db")) as db:
-        assert db.execute("UPDATE sandboxes SET boot_id = 'another'").rowcount == 1
-    db.close()
+    assert in_store(state, "UPDATE sandboxes SET boot_id = 'another'") == [1]
     os.unlink(os.path.join(state, "table"))
     with Server(state=state) as second:
         status = second.info(sandbox).json["status"]
@@ -277,6 +281,30 @@ def a_request_under_way_is_answered_before_the_end():
             answer = s.recv(1000)
             assert b"healthy" in answer and b"Connection: close" in answer, answer
         assert server.wait() == 0
+
+
+@case
+def one_that_is_being_recorded_when_the_server_stops_goes_with_the_next():
+    state = new_state()
+    Server(state=state).stop()
+    in_store(state, """CREATE TRIGGER slow BEFORE INSERT ON sandboxes BEGIN
+                       SELECT count(*) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c
+                                             LIMIT 3000000) SELECT n FROM c); END""")
+    with Server(state=state, keep=True) as server:
+        with server.connect() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # its going is heard of
+            body = json.dumps({"image": {"uri": "host"}, "entrypoint": ["true"], "timeout": 60,
+                               "resourceLimits": {"memory": "64Mi"}})
+            s.sendall(f"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            until(lambda: server.list(state="Pending")["items"], "it to be asked for")
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+    in_store(state, "DROP TRIGGER slow")
+    with Server(state=state) as server:
+        assert server.list()["items"] == [], server.list()
+        assert leftovers(state) == []
+    shutil.rmtree(state)
 
 
 @case

@@ -15,9 +15,9 @@
 #include "server/config.h"
 #include "server/gateway.h"
 #include "server/images.h"
+#include "server/manager.h"
 #include "server/metrics.h"
 #include "server/request.h"
-#include "server/sandbox.h"
 #include "server/ttl.h"
 
 static void states_are_named_and_found(void **state)
@@ -300,6 +300,110 @@ static void an_end_is_noted_on_both_clocks(void **state)
 	sandbox_drop(sb);
 }
 
+/* --- a manager without a runtime --- */
+
+static struct {
+	struct io_loop loop;
+	struct store *store;
+	struct manager manager;
+	struct config config;
+	struct io_timer deadline; /* also what keeps the loop going */
+	char dir[64], path[96];
+} tm;
+
+static void too_late(struct io_timer *timer)
+{
+	(void)timer;
+	fail_msg("nothing happened for too long");
+}
+
+static int manager_set_up(void **state)
+{
+	(void)state;
+	memset(&tm, 0, sizeof(tm));
+	(void)snprintf(tm.dir, sizeof(tm.dir), "/tmp/osb-manager-XXXXXX");
+	if (mkdtemp(tm.dir) == NULL || io_loop_init(&tm.loop, NULL) < 0)
+		return -1;
+	io_timer_init(&tm.loop, &tm.deadline, too_late);
+	(void)snprintf(tm.path, sizeof(tm.path), "%s/db", tm.dir);
+	tm.config = (struct config){
+		.state_dir = tm.dir,
+		.store_path = tm.path,
+		.max_ended = 1000,
+		.retention_s = 60,
+		.create_timeout_s = 60,
+	};
+	return store_open(&tm.loop, tm.path, &tm.store, NULL);
+}
+
+static void store_gone(void *ctx)
+{
+	(void)ctx;
+	tm.store = NULL;
+	io_loop_stop(&tm.loop);
+}
+
+static void manager_gone(struct manager *m)
+{
+	(void)m;
+	store_close(tm.store, store_gone, NULL);
+}
+
+/* manager_close was called. */
+static void run_to_the_end(void)
+{
+	io_timer_start(&tm.deadline, 30000, 0);
+	io_loop_run(&tm.loop);
+	assert_null(tm.store);
+}
+
+static int manager_tear_down(void **state)
+{
+	static const char *const names[] = { "db", "db-wal", "db-shm", "db.ends" };
+	char path[128];
+
+	(void)state;
+	ends_close(&tm.manager.ends);
+	io_timer_close(&tm.deadline, NULL);
+	io_loop_free(&tm.loop);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", tm.dir, names[i]);
+		(void)unlink(path);
+	}
+	(void)snprintf(path, sizeof(path), "%s/volumes", tm.dir);
+	(void)rmdir(path);
+	return rmdir(tm.dir);
+}
+
+/* So many records of this state, STATE-1 and on. */
+static void put_records(unsigned n, const char *state, int64_t expires_us, int64_t lapses_us)
+{
+	char sql[512];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "WITH RECURSIVE c (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT %u)"
+		       " INSERT INTO sandboxes SELECT '%s-' || n, '%s', NULL, NULL, 1, n, %lld, 1,"
+		       " 0, 'host', '[]', '{}', '{}', '[]', '{}', NULL, NULL, 't', NULL, 'another',"
+		       " 0, 0, 0, %lld FROM c",
+		       n, state, state, (long long)expires_us, (long long)lapses_us);
+	assert_int_equal(db_exec(store_db(tm.store), sql, NULL), 0);
+}
+
+/* More than are looked at in one go, so that the clock has something to tell when all is freed. */
+static void one_that_is_closed_waits_for_nothing(void **state)
+{
+	(void)state;
+	put_records(500, "Terminated", 0, 0);
+	put_records(1, "Running", clock_wall_us() + 1000000, 0);
+	assert_int_equal(manager_init(&tm.loop, &tm.manager, &tm.config, tm.store, NULL), 0);
+	assert_int_equal(tm.manager.n_ended, 500);
+	assert_int_equal(tm.manager.n_live, 1);
+	manager_close(&tm.manager, manager_gone);
+	assert_null(heap_top(&tm.manager.dates.heap));
+	assert_null(heap_top(&tm.manager.delays.heap));
+	run_to_the_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +419,8 @@ int main(void)
 		cmocka_unit_test(histograms_count_up_to_all),
 		cmocka_unit_test(what_is_due_comes_in_order),
 		cmocka_unit_test(an_end_is_noted_on_both_clocks),
+		cmocka_unit_test_setup_teardown(one_that_is_closed_waits_for_nothing,
+						manager_set_up, manager_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
