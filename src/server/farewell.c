@@ -12,8 +12,10 @@ struct farewell {
 
 int farewell_note(struct sandbox *sb, struct err *e)
 {
-	int slot = ends_put(&sb->manager->ends, sb->note, sb->rec.id, sb->rec.reason,
-			    sb->rec.hidden != 0, e);
+	/* the record may have lost its reason for want of memory */
+	const char *reason = sb->ending != CAUSE_NONE ? sandbox_reason(sb->ending) : sb->rec.reason;
+	int slot = ends_put(&sb->manager->ends, sb->note, sb->rec.id, reason, sb->rec.hidden != 0,
+			    e);
 
 	if (slot < 0)
 		return slot;

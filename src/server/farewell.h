@@ -14,7 +14,7 @@ int farewell_init(struct manager *m, struct err *e);
 
 /* It has ended: into its record, then to those who wait for its end. */
 void farewell_record(struct sandbox *sb);
-/* A note that it is to end, or has ended, for the reason in its record. */
+/* A note that it is to end, or has ended, and why. */
 int farewell_note(struct sandbox *sb, struct err *e);
 /* Its record goes, and then the note if it has one. */
 void farewell_forget(struct sandbox *sb);

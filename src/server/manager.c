@@ -1,6 +1,7 @@
 #include "server/manager.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "server/create.h"
 #include "server/farewell.h"
 #include "server/gateway.h"
+#include "sys/fsat.h"
 
 #define REMOVE_RETRY_US (5 * 1000000)
 
@@ -192,6 +194,8 @@ static void time_passed(struct sandbox *sb)
 	} else if (sb->state == SANDBOX_STOPPING) {
 		if (!sb->busy)
 			begin_removal(sb);
+	} else if (sb->ending != CAUSE_NONE) {
+		return; /* as soon as what is under way is through */
 	} else if (expired(sb)) {
 		sb->manager->metrics.expired++;
 		manager_end(sb, CAUSE_EXPIRED, NULL);
@@ -397,6 +401,13 @@ static void sweep(struct volumes *v)
 
 /* --- life --- */
 
+/* It has come to be: not one that waits for it, nor one that is being removed because it did
+ * not. */
+static bool was_made(const struct sandbox *sb)
+{
+	return sb->state != SANDBOX_PENDING && sb->ending != CAUSE_UNMADE;
+}
+
 static int load_one(void *ctx, struct record *rec, struct err *e)
 {
 	struct manager *m = ctx;
@@ -415,12 +426,31 @@ static int load_one(void *ctx, struct record *rec, struct err *e)
 		sandbox_drop(sb);
 		return err_code(e, ENOMEM, "load sandboxes");
 	}
+	if (sb->rec.boot_id == NULL || strcmp(sb->rec.boot_id, m->boot_id) != 0)
+		sandbox_date_alone(sb); /* time since another boot says nothing */
 	if (!sandbox_ended(sb)) {
 		if (sb->state == SANDBOX_STOPPING)
 			sb->ending = MAX(sandbox_cause_of(sb->rec.reason), CAUSE_DELETED);
-		volumes_use_recorded(&m->volumes, sb->rec.volumes, sb->state != SANDBOX_PENDING);
+		r = volumes_use_recorded(&m->volumes, sb->rec.volumes, was_made(sb), &why);
+		if (r == -ENOMEM)
+			return err_code(e, r, "load volumes");
+		if (r < 0)
+			log_error("volumes of a record cannot be used", { "id", sb->rec.id },
+				  { "error", why.msg });
 	}
 	manager_schedule(sb);
+	return 0;
+}
+
+/* As the runtime tells it, too; but lives may end before it is there. */
+static int read_boot_id(struct manager *m, struct err *e)
+{
+	ssize_t n = fsat_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", m->boot_id,
+			      sizeof(m->boot_id));
+
+	if (n < 0)
+		return err_code(e, (int)n, "read the boot's id");
+	m->boot_id[strcspn(m->boot_id, "\n")] = '\0';
 	return 0;
 }
 
@@ -442,6 +472,9 @@ int manager_init(struct io_loop *loop, struct manager *m, const struct config *c
 	map_init(&m->by_id);
 	list_init(&m->all);
 	list_init(&m->ended);
+	r = read_boot_id(m, e);
+	if (r < 0)
+		return r;
 	r = volumes_init(&m->volumes, config->state_dir, store, sweep, e);
 	if (r < 0)
 		return r;

@@ -116,11 +116,11 @@ int sandbox_new(struct manager *m, struct record *rec, struct sandbox **ret, str
 	sb->metadata = metadata;
 	sb->manager = m;
 	sb->accessed_us = clock_boot_us();
-	if (sb->rec.lapses_us == 0)
-		sandbox_set_expiry(sb, sb->rec.expires_us);
 	sb->stored.metadata = json_incref(metadata);
 	sb->stored.expires_us = sb->rec.expires_us;
 	sb->stored.lapses_us = sb->rec.lapses_us;
+	if (sb->rec.lapses_us == 0)
+		sandbox_date_alone(sb);
 	sb->holds = 1;
 	sb->note = -1;
 	list_init(&sb->link);
@@ -175,6 +175,12 @@ void sandbox_set_expiry(struct sandbox *sb, int64_t expires_us)
 
 	sb->rec.expires_us = expires_us;
 	sb->rec.lapses_us = expires_us != 0 ? MAX(clock_boot_us() + left_us, 1) : 0;
+}
+
+void sandbox_date_alone(struct sandbox *sb)
+{
+	sandbox_set_expiry(sb, sb->rec.expires_us);
+	sb->stored.lapses_us = sb->rec.lapses_us;
 }
 
 int sandbox_metadata_text(const json_t *metadata, char **ret, struct err *e)

@@ -97,6 +97,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state to, const char *reason
 
 /* A new end, by both clocks. */
 void sandbox_set_expiry(struct sandbox *sb, int64_t expires_us);
+/* Of the end in its record only the date counts: since boot is made of that. */
+void sandbox_date_alone(struct sandbox *sb);
 
 enum sandbox_state sandbox_final_state(enum sandbox_cause cause);
 const char *sandbox_reason(enum sandbox_cause cause);

@@ -122,41 +122,61 @@ void volumes_keep(struct volumes *v, const char *name)
 	records_keep_volume(v->store, name);
 }
 
-static void use(struct volumes *v, const char *name)
+static int use(struct volumes *v, const char *name)
 {
 	struct volume *vol = volume_add(v, name, VOLUME_KEPT);
 
-	if (vol != NULL)
-		vol->users++;
+	if (vol == NULL)
+		return -ENOMEM;
+	vol->users++;
+	return 0;
 }
 
-static void each_recorded(struct volumes *v, const char *json,
-			  void (*each)(struct volumes *v, const char *name))
+static int use_made(struct volumes *v, const char *name)
+{
+	int r = use(v, name);
+
+	if (r >= 0)
+		volumes_keep(v, name);
+	return r;
+}
+
+static int release(struct volumes *v, const char *name)
+{
+	volumes_release(v, name);
+	return 0;
+}
+
+static int each_recorded(struct volumes *v, const char *json,
+			 int (*each)(struct volumes *v, const char *name), struct err *e)
 {
 	AUTO(json_decref) json_t *list = NULL;
 	json_t *item;
 	size_t i;
+	int r = json_parse(span_str(json), &json_default_limits, &list, e);
 
-	if (json_parse(span_str(json), &json_default_limits, &list, NULL) < 0)
-		return;
+	if (r < 0)
+		return r;
 	json_array_foreach (list, i, item) {
 		const char *claim = NULL;
 
-		if (json_get_str(item, "claim", JSON_MAY, &claim, NULL) > 0)
-			each(v, claim);
+		if (json_get_str(item, "claim", JSON_MAY, &claim, NULL) <= 0)
+			continue;
+		r = each(v, claim);
+		if (r < 0)
+			return err_code(e, r, "volume '%s'", claim);
 	}
+	return 0;
 }
 
-void volumes_use_recorded(struct volumes *v, const char *json, bool made)
+int volumes_use_recorded(struct volumes *v, const char *json, bool made, struct err *e)
 {
-	each_recorded(v, json, use);
-	if (made)
-		each_recorded(v, json, volumes_keep);
+	return each_recorded(v, json, made ? use_made : use, e);
 }
 
 void volumes_release_recorded(struct volumes *v, const char *json)
 {
-	each_recorded(v, json, volumes_release);
+	(void)each_recorded(v, json, release, NULL);
 }
 
 /* --- life --- */

@@ -34,7 +34,7 @@ void volumes_settle(struct volumes *v);
 
 /* The users that a record's list of volumes names: [{"claim": NAME, ...}, ...]. `made`: the sandbox
  * has come to be. */
-void volumes_use_recorded(struct volumes *v, const char *json, bool made);
+int volumes_use_recorded(struct volumes *v, const char *json, bool made, struct err *e);
 void volumes_release_recorded(struct volumes *v, const char *json);
 
 #endif

@@ -86,7 +86,7 @@ def a_restart_of_the_host_is_told_as_such():
         pid = sandbox_pid(state, sandbox)
     # what the next kernel would find: the record, and nothing of the sandbox
     os.kill(pid, signal.SIGKILL)
-    assert in_store(state, "UPDATE sandboxes SET boot_id = 'another'") == [1]
+    assert in_store(state, "UPDATE sandboxes SET boot_id = 'another', lapses_us = 1") == [1]
     os.unlink(os.path.join(state, "table"))
     with Server(state=state) as second:
         status = second.info(sandbox).json["status"]
@@ -154,6 +154,20 @@ def a_server_that_takes_its_sandboxes_along_takes_their_volumes_too():
     assert not any(left.values()), left
     # what was set aside goes by a process of its own, for which nobody waits
     until(lambda: not os.listdir(os.path.join(state, "trash")), "the trash to be empty")
+    shutil.rmtree(state)
+
+
+@case
+def a_volume_goes_with_the_failed_create_whose_removal_the_next_server_ends():
+    state = new_state()
+    with Server(state=state, keep=True) as server:
+        server.make(volumes=[{"name": "v", "mountPath": "/v", "pvc": {"claimName": "c"}}])
+    # what a server leaves that dies while it removes what it could not make
+    assert in_store(state, "UPDATE sandboxes SET state = 'Stopping', reason = 'provision_failed', hidden = 1",
+                    "UPDATE volumes SET ephemeral = 2") == [1, 1]
+    with Server(state=state) as server:
+        until(lambda: leftovers(state) == [], "it to be removed")
+        until(lambda: not os.listdir(os.path.join(state, "volumes")), "its volume to go")
     shutil.rmtree(state)
 
 

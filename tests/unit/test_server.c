@@ -389,6 +389,22 @@ static void put_records(unsigned n, const char *state, int64_t expires_us, int64
 	assert_int_equal(db_exec(store_db(tm.store), sql, NULL), 0);
 }
 
+static void time_since_another_boot_says_nothing(void **state)
+{
+	int64_t hour_us = 3600 * INT64_C(1000000);
+	const struct sandbox *sb;
+
+	(void)state;
+	put_records(1, "Running", clock_wall_us() + hour_us, 1);
+	assert_int_equal(manager_init(&tm.loop, &tm.manager, &tm.config, tm.store, NULL), 0);
+	sb = manager_find(&tm.manager, SPAN_LIT("Running-1"), false);
+	assert_non_null(sb);
+	assert_in_range(sb->rec.lapses_us, clock_boot_us(), clock_boot_us() + hour_us);
+	assert_int_equal(sb->stored.lapses_us, sb->rec.lapses_us);
+	manager_close(&tm.manager, manager_gone);
+	run_to_the_end();
+}
+
 /* More than are looked at in one go, so that the clock has something to tell when all is freed. */
 static void one_that_is_closed_waits_for_nothing(void **state)
 {
@@ -419,6 +435,8 @@ int main(void)
 		cmocka_unit_test(histograms_count_up_to_all),
 		cmocka_unit_test(what_is_due_comes_in_order),
 		cmocka_unit_test(an_end_is_noted_on_both_clocks),
+		cmocka_unit_test_setup_teardown(time_since_another_boot_says_nothing,
+						manager_set_up, manager_tear_down),
 		cmocka_unit_test_setup_teardown(one_that_is_closed_waits_for_nothing,
 						manager_set_up, manager_tear_down),
 	};
