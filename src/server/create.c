@@ -16,7 +16,7 @@ static void on_refused(struct io_defer *d);
 
 static void enter(struct creation *c, enum creation_state to)
 {
-	assert(to == c->state + 1 || to == CREATION_OVER);
+	assert(to == c->state + 1 || to >= CREATION_RECORD);
 	c->state = to;
 }
 
@@ -58,7 +58,7 @@ static void release_claims(struct creation *c, struct manager *m)
 static void keep_claims(struct creation *c)
 {
 	for (unsigned i = 0; i < c->n_claims; i++)
-		volumes_keep(&c->sb->manager->volumes, c->claims[i].name);
+		(void)volumes_keep(&c->sb->manager->volumes, c->claims[i].name);
 }
 
 /* The sandbox goes on without its creation. */
@@ -144,14 +144,18 @@ static void ended_at_once(struct creation *c)
 	manager_idle(sb);
 }
 
-/* Is it to end before it was ready? Then this is over. */
+static void record_made(struct creation *c);
+
+/* Is it to end before it was ready? Then this is over, or will be without the rest of it. */
 static bool unwanted(struct creation *c, bool made)
 {
 	enum sandbox_cause cause = c->sb->ending;
 
 	if (cause == CAUSE_NONE)
 		return false;
-	if (cause == CAUSE_EXITED && made)
+	if (cause == CAUSE_EXITED && made && c->state < CREATION_RECORD)
+		record_made(c); /* it was there, and may have left something in its volumes */
+	else if (cause == CAUSE_EXITED && made)
 		ended_at_once(c);
 	else if (cause == CAUSE_EXITED_ERROR || cause == CAUSE_OOM)
 		failed(c, E_START_FAILED, c->sb->why, made);
@@ -163,28 +167,29 @@ static bool unwanted(struct creation *c, bool made)
 
 /* --- RECORD --- */
 
-static void on_running_recorded(void *ctx, int result, const char *why)
+static void on_made_recorded(void *ctx, int result, const char *why)
 {
 	struct creation *c = ctx;
 
-	if (stopped(c) || unwanted(c, true))
+	if (stopped(c))
 		return;
 	if (result < 0)
 		failed(c, E_STORE_FAILED, why, true);
-	else
+	else if (!unwanted(c, true))
 		succeeded(c);
 }
 
-static void record_running(struct creation *c)
+static void record_made(struct creation *c)
 {
 	struct sandbox *sb = c->sb;
 
 	enter(c, CREATION_RECORD);
 	deadline_clear(&c->deadline);
-	sandbox_enter(sb, SANDBOX_RUNNING, "running", "the sandbox is ready");
+	sandbox_enter(sb, SANDBOX_RUNNING, "running",
+		      sb->ending == CAUSE_NONE ? "the sandbox is ready" : "the sandbox has run");
 	sb->rec.transition_us = MAX(sb->rec.created_us, sb->rec.transition_us);
-	manager_event(sb, "state", "Running running: the sandbox is ready");
-	records_set_status(sb->manager->store, &sb->rec, on_running_recorded, c);
+	manager_state_event(sb);
+	records_set_made(sb->manager->store, &sb->rec, on_made_recorded, c);
 }
 
 /* --- PING --- */
@@ -217,7 +222,7 @@ static void on_ping_done(struct http_call *call, int error, const char *why)
 	else if (c->why[0] != '\0')
 		failed(c, E_START_FAILED, c->why, true);
 	else
-		record_running(c);
+		record_made(c);
 }
 
 static void start_ping(struct creation *c)

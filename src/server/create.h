@@ -2,9 +2,10 @@
  *
  * Theory of operation. NEW -> STORE (a Pending record with the id is on disk before the runtime
  * hears of it, so that nothing can be made that nobody knows) -> RUNTIME -> PING (one exchange with
- * execd: connecting works before execd runs, an answer does not) -> RECORD (Running is on disk
- * before the client hears of it) -> OVER. Whatever goes wrong, also that the client went away or
- * somebody deleted it, leads to OVER by way of the sandbox's ordinary end. */
+ * execd: connecting works before execd runs, an answer does not) -> RECORD (that it runs, or has
+ * run and ended by itself, and that its volumes are kept, is on disk before the client hears of it)
+ * -> OVER. Whatever goes wrong, also that the client went away or somebody deleted it, leads to
+ * OVER by way of the sandbox's ordinary end. */
 #ifndef OSB_SERVER_CREATE_H
 #define OSB_SERVER_CREATE_H
 

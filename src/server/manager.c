@@ -99,7 +99,7 @@ void manager_event(struct sandbox *sb, const char *kind, const char *message)
 	records_add_event(sb->manager->store, sb->rec.id, kind, message);
 }
 
-static void state_event(struct sandbox *sb)
+void manager_state_event(struct sandbox *sb)
 {
 	char line[256];
 
@@ -114,7 +114,7 @@ static void state_event(struct sandbox *sb)
 void manager_record(struct sandbox *sb, records_done *done, void *ctx)
 {
 	records_set_status(sb->manager->store, &sb->rec, done, ctx);
-	state_event(sb);
+	manager_state_event(sb);
 }
 
 void manager_answer(struct list *waiters, struct sandbox *sb, enum error error, const char *why)
@@ -241,7 +241,7 @@ void manager_ended(struct sandbox *sb)
 	sb->rec.hidden |= sandbox_hides(cause);
 	sandbox_enter(sb, sandbox_final_state(cause), sandbox_reason(cause), why);
 	farewell_record(sb);
-	state_event(sb);
+	manager_state_event(sb);
 	volumes_release_recorded(&m->volumes, sb->rec.volumes);
 	m->n_live--;
 	m->metrics.ended++;

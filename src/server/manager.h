@@ -102,6 +102,7 @@ void manager_touch(struct sandbox *sb);
 void manager_schedule(struct sandbox *sb);
 /* Into the record, with a line in the sandbox's history. */
 void manager_record(struct sandbox *sb, records_done *done, void *ctx);
+void manager_state_event(struct sandbox *sb); /* that line alone */
 void manager_event(struct sandbox *sb, const char *kind, const char *message);
 
 /* The upstream of its execd, made when it is first needed. NULL: it has none (any more). */

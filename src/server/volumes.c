@@ -96,9 +96,11 @@ int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral
 			(void)unlinkat(v->dir_fd, name, AT_REMOVEDIR);
 		return err_code(e, ENOMEM, "volume '%s'", name);
 	}
+	if (made && vol->users == 0)
+		vol->stay = stay; /* not that of one that is gone */
 	vol->users++;
 	if (made)
-		records_add_volume(v->store, name, stay, NULL, NULL);
+		records_add_volume(v->store, name, vol->stay, NULL, NULL);
 	return 0;
 }
 
@@ -112,14 +114,14 @@ void volumes_release(struct volumes *v, const char *name)
 	drop_if_unused(v, vol);
 }
 
-void volumes_keep(struct volumes *v, const char *name)
+bool volumes_keep(struct volumes *v, const char *name)
 {
 	struct volume *vol = volume_get(v, name);
 
 	if (vol == NULL || vol->stay != VOLUME_UNPROVEN)
-		return;
+		return false;
 	vol->stay = VOLUME_KEPT;
-	records_keep_volume(v->store, name);
+	return true;
 }
 
 static int use(struct volumes *v, const char *name)
@@ -136,9 +138,7 @@ static int use_made(struct volumes *v, const char *name)
 {
 	int r = use(v, name);
 
-	if (r >= 0)
-		volumes_keep(v, name);
-	return r;
+	return r < 0 ? r : volumes_keep(v, name);
 }
 
 static int release(struct volumes *v, const char *name)
@@ -147,13 +147,14 @@ static int release(struct volumes *v, const char *name)
 	return 0;
 }
 
+/* The sum of what `each` returned. */
 static int each_recorded(struct volumes *v, const char *json,
 			 int (*each)(struct volumes *v, const char *name), struct err *e)
 {
 	AUTO(json_decref) json_t *list = NULL;
 	json_t *item;
 	size_t i;
-	int r = json_parse(span_str(json), &json_default_limits, &list, e);
+	int sum = 0, r = json_parse(span_str(json), &json_default_limits, &list, e);
 
 	if (r < 0)
 		return r;
@@ -165,13 +166,18 @@ static int each_recorded(struct volumes *v, const char *json,
 		r = each(v, claim);
 		if (r < 0)
 			return err_code(e, r, "volume '%s'", claim);
+		sum += r;
 	}
-	return 0;
+	return sum;
 }
 
 int volumes_use_recorded(struct volumes *v, const char *json, bool made, struct err *e)
 {
-	return each_recorded(v, json, made ? use_made : use, e);
+	int r = each_recorded(v, json, made ? use_made : use, e);
+
+	if (r > 0) /* the store does not know it yet */
+		records_keep_volumes(v->store, json);
+	return r;
 }
 
 void volumes_release_recorded(struct volumes *v, const char *json)

@@ -26,8 +26,9 @@ void volumes_free(struct volumes *v);
  * made with `ephemeral` goes with its last user; one that was there already never does. */
 int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e);
 void volumes_release(struct volumes *v, const char *name);
-/* A sandbox that uses it has come to be. */
-void volumes_keep(struct volumes *v, const char *name);
+/* A sandbox that uses it has come to be; the caller sees to it that the store knows. True if that
+ * is news. */
+bool volumes_keep(struct volumes *v, const char *name);
 
 /* After the records have been read: what may go and nobody uses goes. */
 void volumes_settle(struct volumes *v);

@@ -66,9 +66,11 @@ static const char sql_read_events[] =
 	" ORDER BY seq DESC LIMIT ?2) ORDER BY seq";
 static const char sql_add_volume[] =
 	"INSERT INTO volumes (name, created_us, ephemeral) VALUES (?1, ?2, ?3)"
-	" ON CONFLICT (name) DO NOTHING";
-static const char sql_keep_volume[] =
-	"UPDATE volumes SET ephemeral = 0 WHERE name = ?1 AND ephemeral = 2";
+	" ON CONFLICT (name) DO UPDATE SET created_us = excluded.created_us,"
+	" ephemeral = excluded.ephemeral";
+static const char sql_keep_volumes[] =
+	"UPDATE volumes SET ephemeral = 0 WHERE ephemeral = 2 AND name IN"
+	" (SELECT json_extract(value, '$.claim') FROM json_each(?1))";
 static const char sql_delete_volume[] = "DELETE FROM volumes WHERE name = ?1";
 static const char sql_load_volumes[] = "SELECT name, ephemeral FROM volumes";
 
@@ -230,9 +232,10 @@ static int run_status(struct store_op *op, struct db *db, struct err *e)
 	return db_run(s, e);
 }
 
-void records_set_status(struct store *s, const struct record *rec, records_done *done, void *ctx)
+static void submit_status(struct store *s, int (*run)(struct store_op *, struct db *, struct err *),
+			  const struct record *rec, char *volumes, records_done *done, void *ctx)
 {
-	/* only what the statement needs is copied */
+	/* only what the statements need is copied */
 	struct record part = {
 		.id = rec->id,
 		.state = rec->state,
@@ -241,13 +244,43 @@ void records_set_status(struct store *s, const struct record *rec, records_done 
 		.transition_us = rec->transition_us,
 		.ended_us = rec->ended_us,
 		.hidden = rec->hidden,
+		.volumes = volumes,
 		.boot_id = rec->boot_id,
 		.network = rec->network,
 	};
 	struct write w = { .done = done, .ctx = ctx };
 
 	w.incomplete = record_copy(&part, &w.rec, NULL) < 0;
-	write_submit(s, run_status, sql_status, &w);
+	write_submit(s, run, sql_status, &w);
+}
+
+void records_set_status(struct store *s, const struct record *rec, records_done *done, void *ctx)
+{
+	submit_status(s, run_status, rec, NULL, done, ctx);
+}
+
+static int keep_volumes(struct db *db, const char *volumes, struct err *e)
+{
+	struct db_stmt *s = db_stmt(db, sql_keep_volumes, e);
+
+	if (s == NULL)
+		return -EIO;
+	db_bind_text(s, 1, volumes);
+	return db_run(s, e);
+}
+
+/* The volumes first: if it fails between the two, nobody is told that there is a sandbox. */
+static int run_made(struct store_op *op, struct db *db, struct err *e)
+{
+	struct write *w = CONTAINER_OF(op, struct write, op);
+	int r = w->incomplete ? err_code(e, ENOMEM, "record") : keep_volumes(db, w->rec.volumes, e);
+
+	return r < 0 ? r : run_status(op, db, e);
+}
+
+void records_set_made(struct store *s, const struct record *rec, records_done *done, void *ctx)
+{
+	submit_status(s, run_made, rec, rec->volumes, done, ctx);
 }
 
 /* ?1 a text, ?2 another or a number, ?3 a number */
@@ -428,11 +461,11 @@ void records_add_volume(struct store *s, const char *name, enum volume_stay stay
 	write_submit(s, run_add_volume, sql_add_volume, &w);
 }
 
-void records_keep_volume(struct store *s, const char *name)
+void records_keep_volumes(struct store *s, const char *json)
 {
-	struct write w = { .text = { name } };
+	struct write w = { .text = { json } };
 
-	write_submit(s, run_simple, sql_keep_volume, &w);
+	write_submit(s, run_simple, sql_keep_volumes, &w);
 }
 
 void records_delete_volume(struct store *s, const char *name)

@@ -46,6 +46,9 @@ typedef void records_done(void *ctx, int result, const char *why);
 void records_insert(struct store *s, const struct record *rec, records_done *done, void *ctx);
 /* state, reason, message, transition_us, ended_us, hidden, boot_id and network */
 void records_set_status(struct store *s, const struct record *rec, records_done *done, void *ctx);
+/* The same of a sandbox that has come to be: what it names of unproven volumes is kept from now on.
+ * Refused if either is. */
+void records_set_made(struct store *s, const struct record *rec, records_done *done, void *ctx);
 void records_set_expiry(struct store *s, const char *id, int64_t expires_us, int64_t lapses_us,
 			records_done *done, void *ctx);
 void records_set_metadata(struct store *s, const char *id, const char *json, records_done *done,
@@ -80,10 +83,11 @@ enum volume_stay {
 	VOLUME_UNPROVEN = 2,  /* no sandbox that uses it has come to be yet; goes if none does */
 };
 
+/* It has just been made: what was known of one of that name is of one that is gone. */
 void records_add_volume(struct store *s, const char *name, enum volume_stay stay,
 			records_done *done, void *ctx);
-/* An unproven one is kept from now on. */
-void records_keep_volume(struct store *s, const char *name);
+/* Unproven ones in the list of a record are kept from now on. */
+void records_keep_volumes(struct store *s, const char *json);
 void records_delete_volume(struct store *s, const char *name);
 int records_load_volumes(struct store *s,
 			 int (*each)(void *ctx, const char *name, enum volume_stay stay), void *ctx,

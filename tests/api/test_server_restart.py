@@ -10,7 +10,7 @@ import sqlite3
 import threading
 
 from harness import case, run_cases
-from serverlib import Server, is_error, json, new_state, os, shutil, signal, soon, sys, until
+from serverlib import KEEP, Server, is_error, json, new_state, os, shutil, signal, soon, sys, until
 
 
 def leftovers(state):
@@ -154,6 +154,27 @@ def a_server_that_takes_its_sandboxes_along_takes_their_volumes_too():
     assert not any(left.values()), left
     # what was set aside goes by a process of its own, for which nobody waits
     until(lambda: not os.listdir(os.path.join(state, "trash")), "the trash to be empty")
+    shutil.rmtree(state)
+
+
+@case
+def a_volume_that_the_store_does_not_keep_is_not_promised():
+    state, volumes = new_state(), [{"name": "v", "mountPath": "/v", "pvc": {"claimName": "c"}}]
+    place = os.path.join(state, "volumes")
+    Server(state=state).stop()
+    in_store(state, "CREATE TRIGGER refuse BEFORE UPDATE ON volumes BEGIN SELECT RAISE(FAIL, 'no room'); END")
+    with Server(state=state) as server:
+        for entrypoint in (KEEP, ["true"]):
+            is_error(server.create(volumes=volumes, entrypoint=entrypoint), 500, "SANDBOX::STORE_FAILED")
+            until(lambda: not os.listdir(place), "what was made for nobody to go")
+    in_store(state, "DROP TRIGGER refuse")
+    with Server(state=state) as server:
+        a = server.create(volumes=volumes, entrypoint=["sh", "-c", "echo 1 > /v/1"])
+        assert a.status == 202, a.body
+        until(lambda: server.state_of(a.json["id"]) == "Terminated", "it to end by itself")
+        server.run(server.make(volumes=volumes), "echo 2 > /v/2")
+    with Server(state=state):
+        assert sorted(os.listdir(os.path.join(place, "c"))) == ["1", "2"]
     shutil.rmtree(state)
 
 

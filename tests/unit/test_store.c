@@ -296,14 +296,14 @@ static void volumes_are_remembered_as_they_were_made(void **state)
 	unsigned seen = 0;
 
 	(void)state;
-	records_add_volume(t.store, "kept", VOLUME_KEPT, NULL, NULL);
-	/* the first word counts */
-	records_add_volume(t.store, "kept", VOLUME_EPHEMERAL, answered, NULL);
+	/* the one that was made last counts: nobody took notice of the other's end */
+	records_add_volume(t.store, "kept", VOLUME_EPHEMERAL, NULL, NULL);
+	records_add_volume(t.store, "kept", VOLUME_KEPT, answered, NULL);
 	records_add_volume(t.store, "going", VOLUME_EPHEMERAL, NULL, NULL);
 	records_add_volume(t.store, "gone", VOLUME_EPHEMERAL, NULL, NULL);
 	records_add_volume(t.store, "new", VOLUME_UNPROVEN, NULL, NULL);
 	records_delete_volume(t.store, "gone");
-	records_keep_volume(t.store, "going"); /* this is not what it was made for */
+	records_keep_volumes(t.store, "[{\"claim\":\"going\"}]"); /* it was not made for that */
 	reopen();
 	assert_int_equal(t.last_result, 0);
 	assert_int_equal(records_load_volumes(t.store, count_volume, &seen, NULL), 0);
@@ -311,10 +311,47 @@ static void volumes_are_remembered_as_they_were_made(void **state)
 	records_delete_volume(t.store, "kept");
 	records_delete_volume(t.store, "going");
 	records_add_volume(t.store, "kept", VOLUME_UNPROVEN, NULL, NULL);
-	records_keep_volume(t.store, "kept");
+	records_keep_volumes(t.store, "[{\"name\":\"a\",\"host\":\"/new\"},{\"claim\":\"kept\"}]");
 	records_delete_volume(t.store, "new");
 	reopen();
 	seen = 0;
+	assert_int_equal(records_load_volumes(t.store, count_volume, &seen, NULL), 0);
+	assert_int_equal(seen, 1u << VOLUME_KEPT);
+}
+
+static void refuse_updates_of(const char *table)
+{
+	char sql[160];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"CREATE TRIGGER refuse BEFORE UPDATE ON %s BEGIN SELECT RAISE(FAIL, 'no'); END",
+		table);
+	assert_int_equal(db_exec(store_db(t.store), sql, NULL), 0);
+}
+
+static void what_was_made_is_recorded_with_its_volumes_or_refused(void **state)
+{
+	static const char *const tables[] = { "volumes", "sandboxes" };
+	struct record a = sample("a", 1000);
+	unsigned seen = 0;
+
+	(void)state;
+	a.volumes = text("[{\"claim\":\"kept\"}]");
+	records_insert(t.store, &a, answered, NULL);
+	records_add_volume(t.store, "kept", VOLUME_UNPROVEN, answered, NULL);
+	await(2);
+	a.state = text("Running");
+	for (unsigned i = 0; i < ARRAY_LEN(tables); i++) {
+		refuse_updates_of(tables[i]);
+		records_set_made(t.store, &a, answered, NULL);
+		await(3 + i);
+		assert_true(t.last_result < 0);
+		assert_int_equal(db_exec(store_db(t.store), "DROP TRIGGER refuse", NULL), 0);
+	}
+	records_set_made(t.store, &a, answered, NULL);
+	await(5);
+	assert_int_equal(t.last_result, 0);
 	assert_int_equal(records_load_volumes(t.store, count_volume, &seen, NULL), 0);
 	assert_int_equal(seen, 1u << VOLUME_KEPT);
 }
@@ -482,6 +519,7 @@ int main(void)
 		TEST(deleted_records_take_their_events_along),
 		TEST(the_latest_events_are_kept),
 		TEST(volumes_are_remembered_as_they_were_made),
+		TEST(what_was_made_is_recorded_with_its_volumes_or_refused),
 		TEST(nobody_else_may_read_or_share_it),
 		TEST(an_older_file_is_brought_up_to_date),
 		TEST(a_newer_file_is_refused),
