@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "server/manager.h"
 
+#define RENEW_RETRY_US 1000000 /* so that a store that refuses is not asked by every request */
+
 /* --- pause and resume --- */
 
 /* The runtime may know before us that it has ended: that is the sandbox's state, not a failure. */
@@ -91,6 +93,7 @@ struct change {
 	struct sandbox *sb;
 	struct list waiters;
 	int64_t expires_us, lapses_us; /* 0: it is none of the time */
+	uint64_t renewal;              /* its number among those of the sandbox */
 	json_t *metadata;              /* NULL: it is none of the metadata */
 };
 
@@ -114,9 +117,10 @@ static void take_back(const struct change *ch)
 
 	if (sandbox_ended(sb) || sb->forgotten)
 		return;
-	if (ch->expires_us != 0 && sb->rec.expires_us == ch->expires_us) {
+	if (ch->expires_us != 0 && sb->renewals == ch->renewal) {
 		sb->rec.expires_us = sb->stored.expires_us;
 		sb->rec.lapses_us = sb->stored.lapses_us;
+		sb->may_renew_us = MIN(sb->may_renew_us, clock_boot_us() + RENEW_RETRY_US);
 		manager_schedule(sb);
 	}
 	if (ch->metadata != NULL && sb->metadata == ch->metadata)
@@ -167,6 +171,7 @@ static void record_expiry(struct sandbox *sb, struct change *ch)
 {
 	ch->expires_us = sb->rec.expires_us;
 	ch->lapses_us = sb->rec.lapses_us;
+	ch->renewal = ++sb->renewals;
 	manager_schedule(sb);
 	records_set_expiry(sb->manager->store, sb->rec.id, ch->expires_us, ch->lapses_us,
 			   on_changed, ch);
@@ -218,9 +223,8 @@ void manager_touch(struct sandbox *sb)
 	if (rec->renew_s == 0 || rec->expires_us == 0 || !m->config->renew_enabled ||
 	    sb->state != SANDBOX_RUNNING || sb->ending != CAUSE_NONE)
 		return;
-	if (sb->renewed_us != 0 && now_us - sb->renewed_us < m->config->renew_interval_s * 1000000)
+	if (now_us < sb->may_renew_us)
 		return;
-	sb->renewed_us = now_us;
 	expires_us = MAX(rec->expires_us, clock_wall_us() + rec->renew_s * 1000000);
 	lapses_us = MAX(rec->lapses_us, now_us + rec->renew_s * 1000000);
 	if (expires_us == rec->expires_us && lapses_us == rec->lapses_us)
@@ -228,6 +232,7 @@ void manager_touch(struct sandbox *sb)
 	ch = change_new(sb, NULL);
 	if (ch == NULL)
 		return;
+	sb->may_renew_us = now_us + m->config->renew_interval_s * 1000000;
 	rec->expires_us = expires_us;
 	rec->lapses_us = lapses_us;
 	record_expiry(sb, ch);

@@ -74,11 +74,13 @@ struct sandbox {
 	} stored;
 
 	struct http_upstream *execd;
-	struct list ports;               /* of the gateway */
-	int64_t accessed_us, renewed_us; /* since boot */
-	unsigned holds;                  /* freed when it is out of the map and nobody holds it */
-	bool forgotten;                  /* out of the map */
-	int note;                        /* its slot in manager->ends; negative: none */
+	struct list ports;    /* of the gateway */
+	int64_t accessed_us;  /* since boot, like the next */
+	int64_t may_renew_us; /* not before that does use renew it */
+	uint64_t renewals;    /* so many times its end was set */
+	unsigned holds;       /* freed when it is out of the map and nobody holds it */
+	bool forgotten;       /* out of the map */
+	int note;             /* its slot in manager->ends; negative: none */
 };
 
 static inline bool sandbox_ended(const struct sandbox *sb)

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 
 from harness import case, run_cases
-from serverlib import KEEP, Server, is_error, json, new_state, os, shutil, signal, soon, sys, until
+from serverlib import KEEP, Answer, Reader, Server, is_error, json, new_state, os, shutil, signal, soon, sys, until
 
 
 def leftovers(state):
@@ -23,6 +23,13 @@ def in_store(state, *statements):
     """Says this to the store of a server that does not run."""
     with contextlib.closing(sqlite3.connect(os.path.join(state, "server", "server.db"))) as db, db:
         return [db.execute(statement).rowcount for statement in statements]
+
+
+def ask(sock, path, body):
+    """A POST whose answer is not waited for."""
+    body = json.dumps(body)
+    sock.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
 
 
 def processes_of(state):
@@ -75,6 +82,30 @@ def what_expires_while_nobody_looks_ends_at_the_next_start():
         until(lambda: second.state_of(sandbox) == "Terminated", "it to expire")
         assert second.info(sandbox).json["status"]["reason"] == "ttl_expiry"
         assert leftovers(state) == []
+    shutil.rmtree(state)
+
+
+@case
+def of_two_equal_renewals_the_one_that_is_answered_counts():
+    state = new_state()
+    with Server(state=state, keep=True) as first:
+        sandbox = first.make(timeout=600)
+    in_store(state, "CREATE TABLE once AS SELECT 1",
+             """CREATE TRIGGER refuse BEFORE UPDATE OF expires_us ON sandboxes WHEN EXISTS (SELECT 1 FROM once)
+                BEGIN DELETE FROM once; SELECT RAISE(FAIL, 'no room'); END""")
+    with Server(state=state) as server, server.connect() as one, server.connect() as two:
+        for s in (one, two):
+            assert server.call("GET", "/health", sock=s).status == 200
+        server.signal(signal.SIGSTOP)  # it is to find both, the second before the store has answered the first
+        until(lambda: letter_of(server.pid) == "T", "it to stop")
+        at = soon(5000)
+        for s in (one, two):
+            ask(s, f"/v1/sandboxes/{sandbox}/renew-expiration", {"expiresAt": at})
+        server.signal(signal.SIGCONT)
+        told, refused = sorted((Answer(Reader(s).reply()) for s in (one, two)), key=lambda a: a.status)
+        is_error(refused, 500, "SANDBOX::STORE_FAILED")
+        assert told.status == 200, told.body
+        assert server.info(sandbox).json["expiresAt"] == at == told.json["expiresAt"], server.info(sandbox).json
     shutil.rmtree(state)
 
 
@@ -192,9 +223,10 @@ def a_volume_goes_with_the_failed_create_whose_removal_the_next_server_ends():
     shutil.rmtree(state)
 
 
-def is_zombie(pid):
+def letter_of(pid):
+    """The state of a process, as ps(1) has it."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-        return f.read().rpartition(")")[2].split()[0] == "Z"
+        return f.read().rpartition(")")[2].split()[0]
 
 
 @case
@@ -205,7 +237,7 @@ def pausing_one_that_has_just_died_is_a_conflict():
         os.kill(runner, signal.SIGSTOP)
         try:
             os.kill(pid, signal.SIGKILL)
-            until(lambda: is_zombie(pid), "it to die")
+            until(lambda: letter_of(pid) == "Z", "it to die")
             answer = pool.submit(server.call, "POST", f"/v1/sandboxes/{sandbox}/pause")
             until(lambda: server.state_of(sandbox) == "Pausing", "the runner to be asked")
         finally:
@@ -328,10 +360,8 @@ def one_that_is_being_recorded_when_the_server_stops_goes_with_the_next():
     with Server(state=state, keep=True) as server:
         with server.connect() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # its going is heard of
-            body = json.dumps({"image": {"uri": "host"}, "entrypoint": ["true"], "timeout": 60,
-                               "resourceLimits": {"memory": "64Mi"}})
-            s.sendall(f"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                      f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            ask(s, "/v1/sandboxes", {"image": {"uri": "host"}, "entrypoint": ["true"], "timeout": 60,
+                                     "resourceLimits": {"memory": "64Mi"}})
             until(lambda: server.list(state="Pending")["items"], "it to be asked for")
         server.signal(signal.SIGTERM)
         assert server.wait() == 0
