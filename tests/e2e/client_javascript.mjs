@@ -64,7 +64,10 @@ try {
   }
   ok("a port of the sandbox", page === "one\ntwo\nthree\n");
 
-  await sandbox.renew(900);
+  const expiry = async () => new Date((await sandbox.getInfo()).expiresAt).getTime();
+  const before = await expiry();
+  const renewed = await sandbox.renew(900);
+  ok("renew", before < await expiry() && new Date(renewed.expiresAt).getTime() === await expiry());
   await sandbox.patchMetadata({ lang: "ts" });
   const manager = SandboxManager.create({ connectionConfig });
   const list = await manager.listSandboxInfos({ states: ["Running"], metadata: { lang: "ts" } });

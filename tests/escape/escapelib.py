@@ -38,8 +38,8 @@ class Lacks(Exception):
     """This kernel has no such feature, so there is nothing to attack."""
 
 
-class NoRoom(Exception):
-    """This machine's disk cannot hold what the case is about."""
+class TooSmall(Exception):
+    """This machine has not got what the case takes. That is a failure, since the case did not run."""
 
 
 def case(function):
@@ -60,8 +60,9 @@ def main():
             print(f"ok {function.__name__} # {attempts.who_tried(function.__name__)}", flush=True)
         except Lacks as e:
             print(f"skip {function.__name__} the kernel lacks {e}", flush=True)
-        except NoRoom as e:
-            print(f"skip {function.__name__} there is no room for {e}", flush=True)
+        except TooSmall as e:
+            print(f"not ok {function.__name__} # not run: this machine has not got {e}", flush=True)
+            failed = 1
         except Exception as e:  # pylint: disable=broad-except
             traceback.print_exc()
             print(f"not ok {function.__name__} # {type(e).__name__}", flush=True)
@@ -244,6 +245,6 @@ def nobody_came(*listeners):
             pass
 
 
-__all__ = ["BUILD", "Canary", "Lacks", "NoRoom", "PROBE", "PROBE_INSIDE", "Product", "Reader", "boxes", "case", "held",
-           "layer", "main", "nobody_came", "os", "probe_in", "product", "setup", "shutil", "socket", "tempfile",
+__all__ = ["BUILD", "Canary", "Lacks", "PROBE", "PROBE_INSIDE", "Product", "Reader", "TooSmall", "boxes", "case",
+           "held", "layer", "main", "nobody_came", "os", "probe_in", "product", "setup", "shutil", "socket", "tempfile",
            "tries_in", "until", "users", "volume"]

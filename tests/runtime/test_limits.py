@@ -32,6 +32,30 @@ def memory_limit_kills_and_is_told():
 
 
 @case
+def swap_beside_the_memory_is_what_was_asked_for():
+    """None unless it is asked for, and refused where the kernel does not count it."""
+    def kept(r, box):
+        v2, v1 = f"/sys/fs/cgroup/opensandbox-{r.tag}/{box}", f"/sys/fs/cgroup/memory/opensandbox-{r.tag}/{box}"
+        if os.path.exists(v2 + "/memory.swap.max"):
+            return int(open(v2 + "/memory.swap.max").read())
+        return int(open(v1 + "/memory.memsw.limit_in_bytes").read()) - 64 * MIB
+
+    with Runner() as r:
+        if not r.features & CAN_MEMORY:
+            raise Skip("no memory controller")
+        r.create("none", memory_bytes=64 * MIB)
+        if r.features & CAN_SWAP:
+            r.create("some", memory_bytes=64 * MIB, swap_bytes=16 * MIB)
+            assert (kept(r, "none"), kept(r, "some")) == (0, 16 * MIB), (kept(r, "none"), kept(r, "some"))
+            return
+        try:
+            r.create("some", memory_bytes=64 * MIB, swap_bytes=16 * MIB)
+            raise AssertionError("swap that nobody counts was promised")
+        except Refused as e:
+            assert e.code == errno.ENOTSUP and "swap" in e.text, e
+
+
+@case
 def tmpfs_counts_as_memory():
     with Runner() as r:
         if not r.features & CAN_MEMORY:
@@ -84,7 +108,7 @@ def disk_limit_holds():
         r.create("e")
         code, out = r.shell("d", "head -c 10000000 /dev/zero > /tmp/ok && echo fine; "
                             "head -c 60000000 /dev/zero > /tmp/x; ls -s --block-size=1 /tmp/x")
-        assert "fine" in out and "No space left" in out or "quota" in out.lower(), out
+        assert "fine" in out and ("No space left" in out or "quota exceeded" in out), out
         assert int(out.strip().splitlines()[-1].split()[0]) < 32 * MIB
         s = r.stat("d")
         assert s.disk_limit_bytes == 32 * MIB and 10000000 < s.disk_bytes <= 32 * MIB, s.disk_bytes
