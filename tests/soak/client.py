@@ -298,11 +298,10 @@ class Client(threading.Thread):
             self.execd(box, "POST", "/command", {"command": "true"}, ok=(409,))
 
     def renew(self, box, later_s=None):
-        wish = soon(later_s or self.chance.randrange(60, 7200))
-        box.expiries = box.expiries + [wish]
+        before, wish = box.expiries, soon(later_s or self.chance.randrange(60, 7200))
+        box.expiries = before + [wish]  # should there be no answer
         answer = self.api("POST", f"/v1/sandboxes/{box.id}/renew-expiration", {"expiresAt": wish}, (200,), box)
-        if answer is not None:
-            box.expiries = [answer.json["expiresAt"]]
+        box.expiries = before if answer is None else [answer.json["expiresAt"]]
 
     def expire_soon(self, box):
         self.renew(box, self.chance.randrange(1, 10))
@@ -310,13 +309,10 @@ class Client(threading.Thread):
     def patch(self, box):
         value = f"v{self.chance.randrange(1 << 20)}"
         name = f"p{self.chance.randrange(3)}"
-        wishes = [{**m, name: value} for m in box.metadata]
-        # One that was refused for lack of room may be seen until the server ends, and is gone then: looking does
-        # not settle it.
-        box.metadata = (box.metadata + wishes)[-64:]
+        before, wishes = box.metadata, [{**m, name: value} for m in box.metadata]
+        box.metadata = (before + wishes)[-64:]  # should there be no answer
         answer = self.api("PATCH", f"/v1/sandboxes/{box.id}/metadata", {name: value}, (200,), box)
-        if answer is not None:
-            box.metadata = wishes
+        box.metadata = before if answer is None else wishes
 
     def get(self, box):
         answer = self.api("GET", f"/v1/sandboxes/{box.id}", ok=(200,), box=box)
