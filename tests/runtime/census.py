@@ -24,6 +24,7 @@ CLAIMS = "/run/opensandbox"
 ROW_SIZE, ROW_ID_AT, ROW_ID_SIZE = 512, 8, 64
 LOOP_GET_STATUS64 = 0x4C05
 PROGRAMS = ("opensandbox-server", "opensandbox-runner")
+POOL = 8  # namespaces with a link that a runner keeps ready, unless it is told otherwise
 
 
 def tag_of(state):
@@ -226,7 +227,16 @@ class Instance:
             here = self.mounts() if what == "mounts" else self.entries("trash")
             if here:
                 found[what] = here
-        # a link per sandbox, and those of prepared namespaces: bounded by both
+        # a link per sandbox, and those of prepared namespaces; which is whose the host cannot tell
+        links = self.links()
+        if len(links) > len(expected) + POOL:
+            found["links"] = links
+        disks = {name for name in expected if os.path.exists(os.path.join(self.state, "sandboxes", name, "disk"))}
+        loops = [re.search(r"/sandboxes/([^/]+)/", line).group(1) for line in self.loops()]
+        if sorted(loops) != sorted(disks):
+            found["loops"] = {"of": sorted(loops), "disks": sorted(disks)}
+        if len(self.filters()) > 1:
+            found["filters"] = self.filters()
         return found
 
     def leftovers(self):
