@@ -45,7 +45,7 @@ NAMES = {
     "X07": "crash-starts-nothing-outside", "X08": "neighbours-of-all-taken",
     "X09": "memory-in-sockets", "X10": "room-for-compiled-filters", "X11": "huge-pages-of-the-host",
     "X12": "modules-nobody-asked-for", "X13": "kernels-map-stays-whole",
-    "X14": "files-others-wait-for", "X15": "locks-in-the-way-of-the-host",
+    "X14": "files-others-wait-for", "X15": "locks-in-the-way-of-the-host", "X16": "host-files-for-root-alone",
 }
 
 WAITS = {

@@ -314,7 +314,20 @@ static int e06(char **argv)
 	return bad;
 }
 
+/* argv: what came in and must stay shut */
+static int e18(char **argv)
+{
+	int bad = 0;
+
+	for (; argv[0] != NULL; argv++) {
+		bad |= cannot_open(argv[0], O_RDONLY);
+		bad |= cannot_open(argv[0], O_WRONLY);
+	}
+	return bad;
+}
+
 const struct attempt file_attempts[] = {
-	{ "E01", e01 }, { "E02", e02 }, { "E03", e03 }, { "E04", e04 }, { "E06", e06 },
-	{ "E12", e12 }, { "E13", e13 }, { "E16", e16 }, { "E35", e35 }, { NULL, NULL },
+	{ "E01", e01 }, { "E02", e02 }, { "E03", e03 }, { "E04", e04 },
+	{ "E06", e06 }, { "E12", e12 }, { "E13", e13 }, { "E16", e16 },
+	{ "E18", e18 }, { "E35", e35 }, { NULL, NULL },
 };

@@ -348,14 +348,67 @@ def E17_overlay_marks():
         c.check()
 
 
+BOMB = "a file that is all hole"  # among the kinds of members; its target is its size
+
+
 def archive(path, members):
-    with tarfile.open(path, "w") as tar:
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, kind, target, mode in members:
             info = tarfile.TarInfo(name)
-            info.type, info.linkname, info.mode = kind, target, mode
-            data = b"owned" if kind == tarfile.REGTYPE else b""
+            info.type, info.mode, data = tarfile.REGTYPE if kind == BOMB else kind, mode, b""
+            if kind == tarfile.REGTYPE:
+                data = b"owned"
+            elif kind in (tarfile.CHRTYPE, tarfile.BLKTYPE):
+                info.devmajor, info.devminor = target
+            elif kind == BOMB:  # GNU's format 1.0: the map comes first, and of the data there is none
+                info.name, data = "GNUSparseFile.0/" + name, f"1\n{target}\n0\n".encode().ljust(512, b"\0")
+                info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": name,
+                                    "GNU.sparse.realsize": str(target)}
+            else:
+                info.linkname = target
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
+
+
+def image_import(state, name, tarball):
+    """Did it take it?"""
+    done = subprocess.run([os.path.join(BUILD, "opensandbox-server"), "--state-dir", state, "image", "import", name,
+                           tarball], check=False, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return done.returncode == 0
+
+
+def taken_bytes(top):
+    """On disk, whatever sizes say."""
+    return sum(os.lstat(os.path.join(place, name)).st_blocks * 512 for place, dirs, files in os.walk(top)
+               for name in dirs + files)
+
+
+def devices_and_a_bomb(tarball, r):
+    """An archive that is taken as an image: its devices open nothing, and its hole fills nothing."""
+    disk = os.stat("/").st_dev
+    nodes = [("mem", tarfile.CHRTYPE, (1, 1)), ("zero", tarfile.CHRTYPE, (1, 5)), ("kmsg", tarfile.CHRTYPE, (1, 11)),
+             ("loop-control", tarfile.CHRTYPE, (10, 237)), ("disk", tarfile.BLKTYPE, (os.major(disk), os.minor(disk))),
+             ("loop0", tarfile.BLKTYPE, (7, 0))]
+    huge, limit = 1 << 40, 32 << 20
+    archive(tarball, [("nodes", tarfile.DIRTYPE, "", 0o777), ("fine", tarfile.REGTYPE, "", 0o666),
+                      ("bomb", BOMB, huge, 0o666)] + [(f"nodes/{name}", kind, number, 0o666)
+                                                      for name, kind, number in nodes])
+    assert image_import(r.state, "odd", tarball), "the attempt came to nothing by itself"
+    image = os.path.join(r.state, "layers", "rootfs-odd")
+    assert os.stat(os.path.join(image, "bomb")).st_size == huge
+    assert taken_bytes(image) < 1 << 20, taken_bytes(image)
+    assert all(stat.S_IFMT(os.lstat(os.path.join(image, "nodes", name)).st_mode) in (stat.S_IFCHR, stat.S_IFBLK)
+               for name, _, _ in nodes)
+    for uid in users():
+        r.create("odd", rootfs=LAYERS, layers=["rootfs-odd"], disk_bytes=limit)
+        assert probe_in(r, "odd", "cat", "/fine", uid=uid) == (0, "owned")
+        held(uid, *probe_in(r, "odd", "E18", *(f"/nodes/{name}" for name, _, _ in nodes), uid=uid))
+        # written to, it is copied to the sandbox's own disk, as far as there is room
+        probe_in(r, "odd", "touch", "/bomb", uid=uid)
+        assert r.stat("odd").disk_bytes <= limit
+        assert taken_bytes(os.path.join(r.state, "sandboxes", "odd")) <= limit + (1 << 20)
+        r.delete("odd")
+    assert taken_bytes(image) < 1 << 20, taken_bytes(image)
 
 
 @case
@@ -371,11 +424,11 @@ def E18_archive_traversal():
             ("link/new", tarfile.REGTYPE, "", 0o644), ("hard", tarfile.LNKTYPE, c.path, 0o644),
             ("hard", tarfile.REGTYPE, "", 0o644), ("a/b/../../../../new", tarfile.REGTYPE, "", 0o644),
             ("rel", tarfile.SYMTYPE, up + c.dir.lstrip("/"), 0o777), ("rel/new", tarfile.REGTYPE, "", 0o644),
-            ("fine", tarfile.REGTYPE, "", 0o644)]
+            ("link/mem", tarfile.CHRTYPE, (1, 1), 0o666), ("rel/loop", tarfile.BLKTYPE, (7, 0), 0o666),
+            ("link/bomb", BOMB, 1 << 40, 0o666), ("fine", tarfile.REGTYPE, "", 0o644)]
         for i in range(len(members)):
             archive(tarball, members[i:] + members[:i])
-            subprocess.run([os.path.join(BUILD, "opensandbox-server"), "--state-dir", state, "image", "import",
-                            f"i{i}", tarball], check=False, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            image_import(state, f"i{i}", tarball)
             c.check()
             assert sorted(os.listdir(d)) == ["state", "t.tar"], os.listdir(d)
         # nor does it help to unpack it inside
@@ -394,6 +447,40 @@ def E18_archive_traversal():
                 path = os.path.join(place, name)
                 if stat.S_ISREG(os.lstat(path).st_mode):
                     assert os.lstat(path).st_ino != os.lstat(c.path).st_ino, path
+        with Runner() as r:
+            devices_and_a_bomb(tarball, r)
+
+
+@case
+def X16_host_files_for_root_alone():
+    """The host image shows the machine's /usr, with owners that are nobody inside: what only the host's root may read
+    is closed to the sandbox's. The /usr is one of our mount namespace, with such files in it."""
+    secret = "secret-" + os.urandom(8).hex()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        place = os.path.join(d, "up", "share", "osb-closed")
+        os.makedirs(os.path.join(place, "dir"))
+        os.mkdir(os.path.join(d, "work"))
+        modes = {"anyone": 0o644, "owner": 0o600, "group": 0o640, "program": 0o700, "nobody": 0o000, "dir/file": 0o644}
+        for name, mode in modes.items():
+            with open(os.path.join(place, name), "w", encoding="ascii") as f:
+                f.write(secret)
+            os.chmod(f.name, mode)
+        os.chmod(os.path.join(place, "dir"), 0o700)
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
+                        f"lowerdir=/usr,upperdir={d}/up,workdir={d}/work", "/usr"], check=True)
+        try:
+            with Runner() as r:
+                r.create("box")
+                closed = [f"/usr/share/osb-closed/{name}" for name in modes if name != "anyone"]
+                for uid in users():
+                    assert probe_in(r, "box", "cat", "/usr/share/osb-closed/anyone", uid=uid) == (0, secret)
+                    held(uid, *probe_in(r, "box", "E18", *closed, uid=uid))
+                    _, out = r.shell("box", "cd /usr/share/osb-closed; chown 0 *; chmod 777 *; cp -a . /tmp/c; cat * "
+                                            "dir/* /tmp/c/*", uid=uid)
+                    assert out.count(secret) <= 2, out  # the one for anyone, and its copy
+                    assert r.shell("box", "rm -rf /tmp/c", uid=uid)[0] == 0
+        finally:
+            subprocess.run(["umount", "-l", "/usr"], check=True)
 
 
 def misled(p, box, c, uid):
