@@ -126,14 +126,17 @@ static const char *config_file(struct config *c, const char *named)
 	return NULL;
 }
 
+/* The key is for us alone: what we start later, the runner first of all, does not inherit it. */
 static int read_environment(struct config *c, struct err *e)
 {
-	const char *key = getenv("OPENSANDBOX_SERVER_API_KEY");
+	static const char key_name[] = "OPENSANDBOX_SERVER_API_KEY";
+	const char *key = getenv(key_name);
 	const char *insecure = getenv("OPENSANDBOX_INSECURE_SERVER");
 	int r = 0;
 
 	if (key != NULL)
 		r = config_set(c, "server.api_key", key, e);
+	(void)unsetenv(key_name);
 	if (r >= 0 && insecure != NULL && strcmp(insecure, "YES") == 0)
 		r = config_set(c, "server.allow_insecure", "true", e);
 	return r;

@@ -46,6 +46,7 @@ NAMES = {
     "X09": "memory-in-sockets", "X10": "room-for-compiled-filters", "X11": "huge-pages-of-the-host",
     "X12": "modules-nobody-asked-for", "X13": "kernels-map-stays-whole",
     "X14": "files-others-wait-for", "X15": "locks-in-the-way-of-the-host", "X16": "host-files-for-root-alone",
+    "X17": "secrets-in-the-log",
 }
 
 WAITS = {
@@ -56,7 +57,7 @@ WAITS = {
 }
 
 # Attacks that have no inside, and who makes them. All others are made as a sandbox's root and as an ordinary user.
-OUTSIDE = {"E54": "a client with the key"}
+OUTSIDE = {"E54": "a client with the key", "X17": "a reader of the log"}
 
 # What of a case waits while the rest is tried.
 IN_PART = {

@@ -115,9 +115,9 @@ def held(uid, code, output):
 class Product:
     """A live server with sandboxes made through its API; commands run below a real execd."""
 
-    def __init__(self, *options, key="key-" + os.urandom(12).hex(), state=None):
+    def __init__(self, *options, key="key-" + os.urandom(12).hex(), state=None, stderr=None):
         from serverlib import Server
-        self.server = Server(*options, key=key, state=state)
+        self.server = Server(*options, key=key, state=state, stderr=stderr)
         self.key = key
 
     def box(self, **more):

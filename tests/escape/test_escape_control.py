@@ -178,6 +178,42 @@ def E51_the_servers_key_is_not_inside():
     assert memory_has(p.first_process(box), token.encode())
 
 
+@case
+def X17_secrets_in_the_log():
+    """At the loudest: neither keys and tokens nor what a client sends in confidence, whether it is taken or refused.
+    And of the key nothing in the environment of the runner, which has no use for it."""
+    password, value = ("word-" + os.urandom(8).hex() for _ in range(2))
+    with tempfile.TemporaryFile() as log:
+        p = Product("--log-level", "debug", stderr=log)
+        try:
+            image = {"uri": "host", "auth": {"username": "me", "password": password}}
+            secret = {"env": {"CONFIDED": value}, "image": image, "secureAccess": True}
+            box = p.server.make(**secret)
+            for wrong in ({"resourceLimits": {"memory": value}}, {"image": {**image, "uri": "no-such-image"}},
+                          {"env": {"CONFIDED": [value]}}, {"entrypoint": [value], "timeout": 1}):
+                assert p.server.create(**{**secret, **wrong}).status >= 400, wrong
+            prefix, headers = p.server.endpoint(box)
+            assert p.run(box, f"echo $CONFIDED; echo {value} > /tmp/f; exit 3") == (3, value)
+            assert p.server.execd(box, "POST", "/command", {"command": "true", "envs": {"MORE": value}}).status == 200
+            for fields in (headers, headers[:1], [(name, text + "x") for name, text in headers]):
+                p.server.call("GET", prefix + "/ping", fields=fields)
+                almost = ("OPEN-SANDBOX-API-KEY", p.key + "x")
+                p.server.call("GET", "/v1/sandboxes", fields=[almost, *fields], key=False)
+            p.server.call("POST", "/v1/sandboxes", raw=b'{"env": {"CONFIDED": "' + value.encode())
+            with open(f"/proc/{p.server.runner_pid()}/environ", "rb") as f:
+                environment = f.read()
+            p.server.delete(box)
+        finally:
+            p.close()
+        log.seek(0)
+        text = log.read().decode("utf-8", "replace")
+    assert b"PATH=" in environment and p.key.encode() not in environment, environment
+    assert " debug " in text and box in text, "the search finds nothing"
+    assert len(headers) == 2, headers
+    for name, secret in [("the key", p.key), ("the password", password), ("a value", value), *headers]:
+        assert secret not in text, f"{name} is in the log"
+
+
 def memory_has(pid, text):
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb") as mem:
         for line in maps:
