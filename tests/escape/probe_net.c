@@ -72,29 +72,50 @@ static unsigned scope_of(const struct sockaddr_in6 *a)
 		       : 0;
 }
 
+/* An address of either kind, and a port. */
+struct place {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	};
+	socklen_t len;
+};
+
+static void place_of(struct place *p, const char *address, const char *port)
+{
+	const in_port_t number = htons((uint16_t)atoi(port));
+
+	memset(p, 0, sizeof(*p));
+	if (strchr(address, ':') != NULL) {
+		p->v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = number };
+		inet_pton(AF_INET6, address, &p->v6.sin6_addr);
+		p->v6.sin6_scope_id = scope_of(&p->v6);
+		p->len = sizeof(p->v6);
+	} else {
+		p->v4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = number };
+		inet_pton(AF_INET, address, &p->v4.sin_addr);
+		p->len = sizeof(p->v4);
+	}
+}
+
 /* argv: addresses and ports in turn */
 static int e42(char **argv)
 {
 	int bad = 0;
 
 	for (; argv[0] != NULL; argv += 2) {
-		struct sockaddr_in v4 = { .sin_family = AF_INET };
-		struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
-		bool six = strchr(argv[0], ':') != NULL;
-		int fd = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
-		    error = 0;
-		struct pollfd p = { .fd = fd, .events = POLLOUT };
+		struct place to;
+		int fd, error = 0;
+		struct pollfd p = { .events = POLLOUT };
 		socklen_t len = sizeof(error);
 		char what[200];
 		int r;
 
 		snprintf(what, sizeof(what), "connect %s port %s", argv[0], argv[1]);
-		v4.sin_port = v6.sin6_port = htons((uint16_t)atoi(argv[1]));
-		inet_pton(AF_INET, argv[0], &v4.sin_addr);
-		inet_pton(AF_INET6, argv[0], &v6.sin6_addr);
-		v6.sin6_scope_id = scope_of(&v6);
-		r = six ? connect(fd, (struct sockaddr *)&v6, sizeof(v6))
-			: connect(fd, (struct sockaddr *)&v4, sizeof(v4));
+		place_of(&to, argv[0], argv[1]);
+		fd = p.fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		r = connect(fd, &to.any, to.len);
 		if (r < 0 && errno == EINPROGRESS) {
 			if (poll(&p, 1, 20000) <= 0)
 				error = ETIMEDOUT;
@@ -113,20 +134,15 @@ static int e42(char **argv)
 static int e43_udp(char **argv)
 {
 	for (; argv[0] != NULL; argv += 2) {
-		struct sockaddr_in v4 = { .sin_family = AF_INET };
-		struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
-		bool six = strchr(argv[0], ':') != NULL;
-		int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+		struct place to;
 		ssize_t n = -1;
+		int fd;
 
-		v4.sin_port = v6.sin6_port = htons((uint16_t)atoi(argv[1]));
-		inet_pton(AF_INET, argv[0], &v4.sin_addr);
-		inet_pton(AF_INET6, argv[0], &v6.sin6_addr);
-		v6.sin6_scope_id = scope_of(&v6);
+		place_of(&to, argv[0], argv[1]);
+		fd = socket(to.any.sa_family, SOCK_DGRAM, 0);
 		(void)setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &(int){ 1 }, sizeof(int));
 		for (int i = 0; i < 3; i++)
-			n = six ? sendto(fd, "x", 1, 0, (struct sockaddr *)&v6, sizeof(v6))
-				: sendto(fd, "x", 1, 0, (struct sockaddr *)&v4, sizeof(v4));
+			n = sendto(fd, "x", 1, 0, &to.any, to.len);
 		printf("refused or lost: datagram to %s port %s: %s\n", argv[0], argv[1],
 		       n < 0 ? strerror(errno) : "sent");
 		close(fd);
@@ -222,6 +238,26 @@ static int change_link(void)
 	return bad;
 }
 
+/* An address one does not have can be bound to; sending from it is another matter. */
+static void send_as(const char *address, const char *to_address, const char *port)
+{
+	struct place from, to;
+	bool six = strchr(address, ':') != NULL;
+	int one = 1, fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+
+	place_of(&from, address, "0");
+	place_of(&to, to_address, port);
+	(void)setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_FREEBIND : IP_FREEBIND,
+			 &one, sizeof(one));
+	if (bind(fd, &from.any, from.len) < 0)
+		refused("bind to a foreign address", -1);
+	else if (sendto(fd, "forged", 6, 0, &to.any, to.len) < 0)
+		refused("send from a foreign address", -1);
+	else
+		printf("sent from a foreign address; whether it arrives is seen outside\n");
+	close(fd);
+}
+
 /* Addresses that are somebody else's. argv: an address to forge, where to send, port */
 static int e45(char **argv)
 {
@@ -234,7 +270,6 @@ static int e45(char **argv)
 		{ "SO_MARK", AF_INET, SOL_SOCKET, SO_MARK },
 		{ "SO_RCVBUFFORCE", AF_INET, SOL_SOCKET, SO_RCVBUFFORCE },
 	};
-	struct sockaddr_in from = { .sin_family = AF_INET }, to = from;
 	int bad = 0, one = 7, fd;
 
 	for (size_t i = 0; i < COUNT(ways); i++) {
@@ -247,19 +282,7 @@ static int e45(char **argv)
 	bad |= refused("raw ICMPv6, for router advertisements",
 		       socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6));
 	bad |= refused("a packet socket, for ARP", socket(AF_PACKET, SOCK_RAW, htons(0x0806)));
-	/* an address one does not have can be bound to; sending from it is another matter */
-	inet_pton(AF_INET, argv[0], &from.sin_addr);
-	inet_pton(AF_INET, argv[1], &to.sin_addr);
-	to.sin_port = htons((uint16_t)atoi(argv[2]));
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	(void)setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0)
-		refused("bind to a foreign address", -1);
-	if (sendto(fd, "forged", 6, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
-		refused("send from a foreign address", -1);
-	else
-		printf("sent from a foreign address; whether it arrives is seen outside\n");
-	close(fd);
+	send_as(argv[0], argv[1], argv[2]);
 	return bad;
 }
 

@@ -2,6 +2,7 @@
 """Namespaces, network and neighbours: the host, other sandboxes, former tenants.
 timeout: 600"""
 
+import contextlib
 import glob
 import signal
 import subprocess
@@ -156,20 +157,92 @@ def E44_route_localnet():
     listener.close()
 
 
+@contextlib.contextmanager
+def way_out():
+    """A network behind the host, with 198.51.100.9 and 2001:db8::9 in it; a socket that sees all frames that leave."""
+    subprocess.run(["ip", "link", "add", "out0", "type", "veth", "peer", "name", "out1"], check=True)
+    try:
+        for words in ("link set out1 up", "link set out0 up", "addr add 198.51.100.1/24 dev out0",
+                      "addr add 2001:db8::1/64 dev out0 nodad",
+                      "neigh add 198.51.100.9 lladdr 02:00:00:00:00:09 dev out0 nud permanent",
+                      "neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev out0 nud permanent"):
+            subprocess.run(["ip", *words.split()], check=True)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as frames:
+            frames.bind(("out1", 0))
+            yield frames
+    finally:
+        subprocess.run(["ip", "link", "del", "out0"], check=True)
+
+
+def leave(frames, text):
+    """All frames up to one with this in it."""
+    seen = [b""]
+    while text not in seen[-1]:
+        frames.settimeout(boxes.DEADLINE_S)
+        seen.append(frames.recv(65536))
+    return seen
+
+
+SEND = "import socket, sys; socket.socket(int(sys.argv[2]), 2).sendto(b'honest', (sys.argv[1], 7))"
+
+
 @case
 def E45_forged_addresses():
-    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sink.bind(("0.0.0.0", 0))
-    with Runner() as r:
+    """Of another sandbox, of the host, of nobody: from a source that is not its own nothing leaves the host, nor does
+    it get to anybody on it."""
+    sink = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sink.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    sink.bind(("::", 0))
+    port = str(sink.getsockname()[1])
+    with way_out() as frames, Runner("--ipv6") as r:
         item = r.create("box", network=True)
         peer = r.create("peer", network=True)
-        for forged in ("192.0.2.1", peer.ip4.decode(), "127.0.0.1"):
-            for to in (peer.ip4.decode(), "198.51.100.9"):
-                tries_in(r, "box", "E45", forged, to, str(sink.getsockname()[1]))
-        _, out = r.shell("box", "ip addr 2>/dev/null || cat /proc/net/fib_trie")
+        for to, family in (("198.51.100.9", socket.AF_INET), ("2001:db8::9", socket.AF_INET6)):
+            assert r.run("box", "python3", "-c", SEND, to, str(int(family))) == (0, "")
+            leave(frames, b"honest")
+        for forged in ("192.0.2.1", peer.ip4.decode(), "198.51.100.1", "127.0.0.1"):
+            for to in (peer.ip4.decode(), "198.51.100.1", "198.51.100.9"):
+                tries_in(r, "box", "E45", forged, to, port)
+        for forged in ("2001:db8::7", peer.ip6.decode(), "2001:db8::1", "fe80::7", "::1"):
+            for to in (peer.ip6.decode(), "2001:db8::1", "2001:db8::9"):
+                tries_in(r, "box", "E45", forged, to, port)
+        _, out = r.shell("box", "ip addr 2>/dev/null || cat /proc/net/fib_trie /proc/net/if_inet6")
         assert item.ip4.decode() in out, out
+        # one that is not forged comes after all that are
+        assert r.run("box", "python3", "-c", SEND, "198.51.100.9", str(int(socket.AF_INET))) == (0, "")
+        assert not any(b"forged" in frame for frame in leave(frames, b"honest"))
     nobody_came(sink)
     sink.close()
+
+
+LEASES = ("import select, socket\n"
+          "four = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nfour.bind(('0.0.0.0', 67))\n"
+          "six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\nsix.bind(('::', 547))\n"
+          "print('up', flush=True)\nselect.select([four, six], [], [])\nprint('CAME', flush=True)\n")
+
+
+@case
+def E45_who_asks_for_an_address_is_not_heard():
+    """DHCP: neither a service of the host nor one in another sandbox is asked, so neither can answer."""
+    four, six = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    four.bind(("0.0.0.0", 67))
+    six.bind(("::", 547))
+    with Runner("--ipv6") as r:
+        peer = r.create("peer", network=True)
+        s, reading = r.start_in("peer", "python3", "-c", LEASES)
+        assert os.read(reading, 10) == b"up\n"
+        r.create("box", network=True)
+        everybody = ["255.255.255.255", "10.200.0.1", "10.200.255.255", peer.ip4.decode()]
+        asked = [x for a in everybody for x in (a, "67")] + [x for a in ("ff02::1:2", "ff05::1:3", peer.ip6.decode())
+                                                             for x in (a, "547")]
+        for uid in users():
+            code, out = probe_in(r, "box", "E43-udp", *asked, uid=uid)
+            assert code == 0 and "datagram to 255.255.255.255 port 67" in out, out
+        says_nothing(reading)
+        s.close()
+    nobody_came(four, six)
+    four.close()
+    six.close()
 
 
 def processes_of(uid_base, before=()):
@@ -210,21 +283,74 @@ def E63_survivor_after_delete():
         assert not any(census(r).values()), census(r)
 
 
+FLOOD = """
+import errno, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sent = refused = 0
+for port in range(1000, 1000 + int(sys.argv[1])):
+    try:
+        s.sendto(b'x', ('198.51.100.9', port))
+        sent += 1
+    except OSError as e:  # word of a refusal before
+        refused += 1
+print(sent, refused)
+"""
+
+
+TRACKED = "/proc/net/nf_conntrack"
+
+
+def connections_of(address):
+    """Lines about it in the host's table of connections."""
+    if not os.path.exists(TRACKED):
+        return []
+    with open(TRACKED, encoding="ascii") as f:
+        return [line for line in f if f"={address} " in line]
+
+
+def tracked_inside(pid):
+    """How many connections a sandbox's own network namespace remembers."""
+    return int(subprocess.run(["nsenter", "-t", str(pid), "-n", "cat", "/proc/sys/net/netfilter/nf_conntrack_count"],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def no_word_of_the_last_environment():
+    p, word = product(), "word-" + os.urandom(8).hex()
+    first = p.box(env={"LAST": word})
+    assert p.run(first, "env; export MORE=$LAST; env")[1].count(word) == 3
+    p.server.delete(first)
+    second = p.box()
+    for uid in users():
+        _, out = p.run(second, "env; set; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'", uid)
+        assert "PATH=" in out and word not in out, out
+    p.server.delete(second)
+
+
 @case
 def E65_nothing_of_the_last_tenant():
-    with Runner("--pool", "1") as r:
-        seen = set()
+    """Files, processes, shared memory, environment; ids, address and what the host remembers of its connections."""
+    with way_out(), Runner("--pool", "1") as r:
+        ranges, addresses = set(), set()
         for _ in range(6):
             item = r.create("same", network=True)
-            assert (item.uid_base, item.ip4) not in seen, "range or address used again at once"
-            seen.add((item.uid_base, item.ip4))
+            address = item.ip4.decode()
+            assert item.uid_base not in ranges, "a range of ids used again at once"
+            assert address not in addresses, "an address used again at once"
+            ranges.add(item.uid_base)
+            addresses.add(address)
+            assert connections_of(address) == [] and tracked_inside(item.pid) == 0
             for uid in users():
                 code, out = probe_in(r, "same", "E65", uid=uid)
                 assert code == 0, out
             for uid in (1000, 0):
                 code, out = probe_in(r, "same", "poison", uid=uid)
             assert code == 0, out
+            assert r.run("same", "python3", "-c", FLOOD, "5") == (0, "5 0\n")
+            assert connections_of(address) or not os.path.exists(TRACKED), "the search finds nothing"
             r.delete("same")
+    no_word_of_the_last_environment()
+    if not os.path.exists(TRACKED):
+        raise Lacks(f"a list of connections ({TRACKED}); all else was looked at")
 
 
 WATCH = """
@@ -347,20 +473,6 @@ def X15_locks_in_the_way_of_the_host():
             r.delete("box")
 
 
-FLOOD = """
-import errno, socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sent = refused = 0
-for port in range(1000, 1000 + int(sys.argv[1])):
-    try:
-        s.sendto(b'x', ('198.51.100.9', port))
-        sent += 1
-    except OSError as e:  # word of a refusal before
-        refused += 1
-print(sent, refused)
-"""
-
-
 @case
 def X06_connections_of_all_taken():
     """The host keeps one table of connections for everybody; one sandbox gets a share of it."""
@@ -372,29 +484,22 @@ def X06_connections_of_all_taken():
              "chain c { add @s { iifname ct count over 9 } drop; }\n}")
     if subprocess.run(["unshare", "-n", "nft", "-f", "-"], input=count, text=True, check=False).returncode != 0:
         raise Lacks("counting of connections (nft_connlimit)")
-    subprocess.run(["ip", "link", "add", "out0", "type", "veth", "peer", "name", "out1"], check=True)
-    try:
-        for words in ("link set out1 up", "link set out0 up", "addr add 198.51.100.1/24 dev out0",
-                      "neigh add 198.51.100.9 lladdr 02:00:00:00:00:09 dev out0 nud permanent"):
-            subprocess.run(["ip", *words.split()], check=True)
+    with way_out(), Runner() as r:
         with open("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", "w", encoding="ascii") as f:
             f.write("600")  # in our network namespace: what is counted stays
-        with Runner() as r:
-            for uid in users():
-                r.create("flood", network=True)
-                r.create("other", network=True)
-                before = tracked()
-                code, out = r.run("flood", "python3", "-c", FLOOD, "12000", uid=uid)
-                assert code == 0, out
-                taken = tracked() - before
-                assert 4096 < taken <= 8192 + 64, (taken, out)
-                code, out = r.run("other", "python3", "-c", FLOOD, "100")
-                assert (code, out) == (0, "100 0\n"), out
-                assert tracked() - before >= taken + 90, (tracked(), before, taken)
-                r.delete("flood")
-                r.delete("other")
-    finally:
-        subprocess.run(["ip", "link", "del", "out0"], check=True)
+        for uid in users():
+            r.create("flood", network=True)
+            r.create("other", network=True)
+            before = tracked()
+            code, out = r.run("flood", "python3", "-c", FLOOD, "12000", uid=uid)
+            assert code == 0, out
+            taken = tracked() - before
+            assert 4096 < taken <= 8192 + 64, (taken, out)
+            code, out = r.run("other", "python3", "-c", FLOOD, "100")
+            assert (code, out) == (0, "100 0\n"), out
+            assert tracked() - before >= taken + 90, (tracked(), before, taken)
+            r.delete("flood")
+            r.delete("other")
 
 
 STRANGERS = """

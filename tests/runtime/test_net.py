@@ -18,9 +18,16 @@ INNER = ["10.9.9.9", "172.16.0.9", "192.168.1.1", "100.64.0.9", "100.100.100.200
          "10.255.255.53"]
 INNER6 = ["fd00:ec2::254", "fd00::99", "64:ff9b::a09:909"]
 
-# answers every connection with the address it came from; answers datagrams to port 53
+# answers every connection with the address it came from; answers datagrams to port 53, where every name is that of a
+# metadata service
 WORLD = """
-import selectors, socket, sys
+import selectors, socket, struct, sys
+def answer(question):
+    if len(question) < 17: return b"answer"
+    kind = struct.unpack_from("!H", question, len(question) - 4)[0]
+    data = {1: socket.inet_pton(2, "169.254.169.254"), 28: socket.inet_pton(10, "fd00:ec2::254")}.get(kind)
+    head = question[:2] + struct.pack("!5H", 0x8180, 1, 1 if data else 0, 0, 0) + question[12:]
+    return head + (struct.pack("!3HIH", 0xc00c, kind, 1, 60, len(data)) + data if data else b"")
 s = selectors.DefaultSelector()
 tcp = socket.create_server(("::", 7000), family=socket.AF_INET6, dualstack_ipv6=True)
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -37,7 +44,7 @@ while True:
             c.close()
         elif key.fileobj is udp:
             d, a = udp.recvfrom(1000)
-            udp.sendto(b"answer", a)
+            udp.sendto(answer(d), a)
         else:
             d, a = spoof.recvfrom(1000)
             print("got", a[0], d.decode(), flush=True)
@@ -127,6 +134,17 @@ def private_and_metadata_addresses_are_closed():
                 assert s.recv(100)
             result = attempt(r, "n", address)
             assert result.startswith("refused"), (address, result)
+
+
+@case
+def a_name_leads_to_no_metadata_service_either():
+    ask = "import socket\nprint(*sorted({a[4][0] for a in socket.getaddrinfo('metadata.google.internal', 7000)}))"
+    with World(), Runner("--dns", "10.255.255.53", "--ipv6") as r:
+        r.create("n", network=True)
+        for uid in (0, 1000):
+            assert r.run("n", "python3", "-c", ask, uid=uid) == (0, "169.254.169.254 fd00:ec2::254\n")
+            code, out = r.run("n", "python3", "-c", TRY, "metadata.google.internal", "7000", uid=uid)
+            assert code == 0 and out.startswith("refused"), out
 
 
 @case
