@@ -122,6 +122,12 @@ static void answer_json(struct report *rp, const char *kind, const struct buf *c
 	answer(rp, "application/json", &out);
 }
 
+static void add_warnings(const struct report *rp, struct buf *out)
+{
+	for (unsigned i = 0; i < rp->n_warnings; i++)
+		(void)buf_printf(out, "(%s)\n", rp->warnings[i]);
+}
+
 static void add_logs(struct report *rp, struct buf *out)
 {
 	struct span text = last_lines(buf_span(&rp->logs), rp->tail);
@@ -129,8 +135,7 @@ static void add_logs(struct report *rp, struct buf *out)
 	(void)buf_add_span(out, text);
 	if (text.len == 0)
 		(void)buf_add_str(out, "(no logs)\n");
-	for (unsigned i = 0; i < rp->n_warnings; i++)
-		(void)buf_printf(out, "(%s)\n", rp->warnings[i]);
+	add_warnings(rp, out);
 }
 
 static void logs_done(struct report *rp)
@@ -170,6 +175,7 @@ static void events_done(struct report *rp)
 		(void)buf_add_span(&out, buf_span(&rp->events));
 		if (out.len == 0)
 			(void)buf_add_str(&out, "(no events)\n");
+		add_warnings(rp, &out);
 		http_header(rp->req, "Deprecation", "true");
 		answer(rp, TEXT, &out);
 	}
@@ -258,6 +264,7 @@ static void inspect_done(struct report *rp)
 	struct buf out = BUF_INIT(MIB(2));
 
 	add_facts(rp, &out);
+	add_warnings(rp, &out);
 	answer(rp, TEXT, &out);
 }
 

@@ -9,6 +9,7 @@
 
 #define MAX_LOG_BYTES MIB(1)
 #define PATIENCE_MS   5000
+#define NO_OUTPUT     "the output of the main process could not be read"
 
 /* What is under way; outlives the request if the client goes. */
 struct collection {
@@ -66,6 +67,8 @@ static void on_log_data(struct http_call *call, struct span data)
 	if (c->rp == NULL || c->bad_status || buf_add_span(&c->rp->logs, data) >= 0)
 		return;
 	c->rp->truncated = true;
+	if (c->rp->logs.starved)
+		warn(c->rp, NO_OUTPUT);
 	c->fetch = NULL;
 	http_call_cancel(call);
 	part_done(c);
@@ -78,7 +81,7 @@ static void on_log_done(struct http_call *call, int error, const char *why)
 	(void)why;
 	c->fetch = NULL;
 	if (c->rp != NULL && (error != 0 || c->bad_status))
-		warn(c->rp, "the output of the main process could not be read");
+		warn(c->rp, NO_OUTPUT);
 	part_done(c);
 }
 
@@ -107,7 +110,7 @@ static void fetch_log(struct collection *c)
 	if (http_call_start(u, &opt, &c->fetch, NULL) >= 0)
 		c->pending++;
 	else
-		warn(c->rp, "the output of the main process could not be read");
+		warn(c->rp, NO_OUTPUT);
 }
 
 static void on_patience(struct io_timer *t)
@@ -130,8 +133,6 @@ static void on_events(void *ctx, int result, const struct records_event *events,
 {
 	struct collection *c = ctx;
 
-	if (c->rp != NULL && result < 0)
-		warn(c->rp, "the events could not be read");
 	for (unsigned i = 0; c->rp != NULL && i < n_events; i++) {
 		char when[CLOCK_RFC3339_SIZE];
 
@@ -139,6 +140,8 @@ static void on_events(void *ctx, int result, const struct records_event *events,
 		(void)buf_printf(&c->rp->events, "%s %s %s\n", when, events[i].kind,
 				 events[i].message);
 	}
+	if (c->rp != NULL && (result < 0 || c->rp->events.starved))
+		warn(c->rp, "the events could not be read");
 	part_done(c);
 }
 
@@ -152,6 +155,8 @@ static void on_stat(struct driver_call *call, int error, const char *why)
 	if (c->rp != NULL && error == 0) {
 		c->rp->usage = call->usage;
 		c->rp->has_usage = true;
+	} else if (c->rp != NULL) {
+		warn(c->rp, "the usage could not be read");
 	}
 	part_done(c);
 }

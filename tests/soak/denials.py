@@ -47,12 +47,12 @@ def failure_told(reply):
     return any(event["type"] == "error" for event in events(reply))
 
 
-def refused(reply, streams):
+def refused(reply, told):
     """Does it say that the service failed? The client is not to blame."""
     if reply is None:
         return True
     if reply.status < 500:
-        return reply.status < 400 and streams and failure_told(reply)
+        return reply.status < 400 and told(reply)
     if "json" in reply.get("content-type", ""):
         json.loads(reply.body)
     return True
@@ -70,8 +70,9 @@ class Denials:
         if self.hooks.report():
             raise Wrong(self.hooks.report())
 
-    def sweep(self, act, truth, prepare=lambda: None, streams=False):
-        """`act` makes the request and `truth` takes its answer apart, into something to compare."""
+    def sweep(self, act, truth, prepare=lambda: None, told=lambda reply: False):
+        """`act` makes the request and `truth` takes its answer apart, into something to compare; `told` says whether an
+        answer that looks good tells of a failure itself."""
         prepare()
         want = self.whole(act(), truth)
         for what in CLASSES:
@@ -84,7 +85,7 @@ class Denials:
                     self.hooks.fail_nth(self.name, what, 0)
                     self.alive()
                     struck = self.hooks.failed(self.name, what) > before
-                    if not (struck and refused(reply, streams)) and self.whole(reply, truth) != want:
+                    if not (struck and refused(reply, told)) and self.whole(reply, truth) != want:
                         raise Wrong(f"{reply.body} does not say {want}")
                 except Exception as error:
                     raise Wrong(f"with call {nth} for {what} denied: {error!r}") from error

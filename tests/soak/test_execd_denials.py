@@ -56,13 +56,13 @@ def made(method, target, **fields):
 @case
 def commands():
     denials.sweep(lambda: ask(execd, "POST", "/command", {"command": "printf 'abc\\ndef'; echo on >&2"}), events,
-                  streams=True)
+                  told=failure_told)
 
 
 @case
 def commands_in_another_place():
     denials.sweep(lambda: ask(execd, "POST", "/command", {"command": "echo $FLAVOUR; pwd", "cwd": place.name,
-                                                          "envs": {"FLAVOUR": "sour"}}), events, streams=True)
+                                                          "envs": {"FLAVOUR": "sour"}}), events, told=failure_told)
 
 
 @case
@@ -78,13 +78,15 @@ def background_commands():
     finished()
     denials.sweep(lambda: ask(execd, "GET", f"/command/{state['id']}/logs?cursor=%30"), body)
     denials.sweep(lambda: ask(execd, "GET", f"/command/status/{state['id']}"), parsed)
-    denials.sweep(lambda: ask(execd, "POST", "/command", {"command": "true", "background": True}), events, streams=True)
+    denials.sweep(lambda: ask(execd, "POST", "/command", {"command": "true", "background": True}), events,
+                  told=failure_told)
 
 
 @case
 def sessions():
     session = made("POST", "/session")["session_id"]
-    denials.sweep(lambda: ask(execd, "POST", f"/session/{session}/run", {"command": "echo here"}), events, streams=True)
+    denials.sweep(lambda: ask(execd, "POST", f"/session/{session}/run", {"command": "echo here"}), events,
+                  told=failure_told)
     denials.sweep(lambda: ask(execd, "POST", "/session", {}), lambda reply: len(parsed(reply)["session_id"]))
 
 
@@ -161,7 +163,7 @@ def code():
 
     context = {"context": {"id": made("POST", "/code/context", language="python")["id"], "language": "python"}}
     for text in ("print('seen')\n1 + 1", "display('shown')"):
-        denials.sweep(lambda text=text: run(text), events, streams=True,
+        denials.sweep(lambda text=text: run(text), events, told=failure_told,
                       prepare=lambda: until(lambda: not failure_told(run("0")), "its last cell has ended"))
 
 
@@ -184,6 +186,20 @@ def terminals():
     denials.sweep(lambda: ask(execd, "POST", "/pty", {"cwd": place.name}), remove)
     terminal = made("POST", "/pty")["session_id"]
     denials.sweep(lambda: ask(execd, "GET", f"/pty/{terminal}"), parsed)
+
+
+@case
+def isolated_sessions():
+    def remove(reply):
+        assert request(execd, "DELETE", f"/v1/isolated/session/{parsed(reply)['session_id']}").status in (200, 204)
+        return parsed(reply)["workspace"]
+
+    wish = {"workspace": {"path": place.name, "mode": "ro"}}
+    denials.sweep(lambda: ask(execd, "POST", "/v1/isolated/session", wish), remove)
+    session = made("POST", "/v1/isolated/session", **wish)["session_id"]
+    denials.sweep(lambda: ask(execd, "POST", f"/v1/isolated/session/{session}/run", {"code": "echo inside"}), events,
+                  told=failure_told)
+    denials.sweep(lambda: ask(execd, "GET", f"/v1/isolated/session/{session}"), lambda reply: sorted(parsed(reply)))
 
 
 @case

@@ -72,6 +72,19 @@ def questions():
     play.sweep("server", lambda: ask(play.server, "GET", prefix + "/files/info?path=/%74mp", fields=fields), truth)
 
 
+def reports():
+    """Their labels; the figures are of the moment."""
+    def labels(reply):
+        return [line.split(":")[0].split(" ")[0] for line in reply.body.decode().splitlines()]
+
+    play.sweep("server", lambda: play.ask("GET", "/health"), truth)
+    play.sweep("server", lambda: play.ask("GET", "/metrics"), labels)
+    place = f"/v1/sandboxes/{play.stays}/diagnostics"
+    for name in ("logs", "events", "inspect", "summary"):
+        play.sweep("server", lambda name=name: play.ask("GET", f"{place}/{name}"), labels,
+                   told=lambda reply: b"could not be read" in reply.body)
+
+
 def changes():
     state = {"n": 0}
 
@@ -137,6 +150,7 @@ def paused_and_resumed(program):
 
 
 case(questions)
+case(reports)
 case(changes)
 for which in ("server", "runner"):
     for work in (made_and_removed, paused_and_resumed):
