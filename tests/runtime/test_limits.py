@@ -99,39 +99,99 @@ def processor_share_holds():
         assert used <= took * 0.2 + 100000, (used, took)
 
 
+def disk_limited(r):
+    """Two sandboxes, of which "d" has a limit, which holds."""
+    r.create("d", disk_bytes=32 * MIB)
+    r.create("e")
+    code, out = r.shell("d", "head -c 10000000 /dev/zero > /tmp/ok && echo fine; "
+                        "head -c 60000000 /dev/zero > /tmp/x; ls -s --block-size=1 /tmp/x")
+    assert "fine" in out and ("No space left" in out or "quota exceeded" in out), out
+    assert int(out.strip().splitlines()[-1].split()[0]) < 32 * MIB
+    s = r.stat("d")
+    assert s.disk_limit_bytes == 32 * MIB and 10000000 < s.disk_bytes <= 32 * MIB, s.disk_bytes
+    assert r.stat("e").disk_bytes == (1 << 64) - 1
+    # many small files run out as well
+    code, out = r.run("d", "python3", "-c", "import os\nos.unlink('/tmp/x')\nos.mkdir('/tmp/n')\ni = 0\n"
+                      "try:\n    while i < 40000:\n        os.close(os.open(f'/tmp/n/f{i}', os.O_CREAT))\n"
+                      "        i += 1\nexcept OSError:\n    pass\nprint(i)")
+    assert int(out.split()[-1]) < 40000, out[-200:]
+    # room comes back
+    code, out = r.shell("d", "rm -rf /tmp/n /tmp/ok && head -c 10000000 /dev/zero > /tmp/again && echo back")
+    assert "back" in out, out
+    # the neighbour has never noticed
+    assert r.shell("e", "head -c 60000000 /dev/zero > /tmp/x && echo ok")[1] == "ok\n"
+    r.delete("d")
+    r.delete("e")
+    deadline = time.monotonic() + DEADLINE_S
+    while census(r)["trash"]:
+        r.list()
+        assert time.monotonic() < deadline
+    assert not any(census(r).values()), census(r)
+    loops = subprocess.run(["losetup", "-a"], stdout=subprocess.PIPE, text=True).stdout
+    assert r.state not in loops, loops
+
+
 @case
 def disk_limit_holds():
     with Runner() as r:
         if not r.features & CAN_DISK:
             raise Skip("no disk limits: " + r.missing)
-        r.create("d", disk_bytes=32 * MIB)
-        r.create("e")
-        code, out = r.shell("d", "head -c 10000000 /dev/zero > /tmp/ok && echo fine; "
-                            "head -c 60000000 /dev/zero > /tmp/x; ls -s --block-size=1 /tmp/x")
-        assert "fine" in out and ("No space left" in out or "quota exceeded" in out), out
-        assert int(out.strip().splitlines()[-1].split()[0]) < 32 * MIB
-        s = r.stat("d")
-        assert s.disk_limit_bytes == 32 * MIB and 10000000 < s.disk_bytes <= 32 * MIB, s.disk_bytes
-        assert r.stat("e").disk_bytes == (1 << 64) - 1
-        # many small files run out as well
-        code, out = r.run("d", "python3", "-c", "import os\nos.unlink('/tmp/x')\nos.mkdir('/tmp/n')\ni = 0\n"
-                          "try:\n    while i < 40000:\n        os.close(os.open(f'/tmp/n/f{i}', os.O_CREAT))\n"
-                          "        i += 1\nexcept OSError:\n    pass\nprint(i)")
-        assert int(out.split()[-1]) < 40000, out[-200:]
-        # room comes back
-        code, out = r.shell("d", "rm -rf /tmp/n /tmp/ok && head -c 10000000 /dev/zero > /tmp/again && echo back")
-        assert "back" in out, out
-        # the neighbour has never noticed
-        assert r.shell("e", "head -c 60000000 /dev/zero > /tmp/x && echo ok")[1] == "ok\n"
-        r.delete("d")
-        r.delete("e")
-        deadline = time.monotonic() + DEADLINE_S
-        while census(r)["trash"]:
-            r.list()
-            assert time.monotonic() < deadline
-        assert not any(census(r).values()), census(r)
-        loops = subprocess.run(["losetup", "-a"], stdout=subprocess.PIPE, text=True).stdout
-        assert r.state not in loops, loops
+        disk_limited(r)
+
+
+# leave the project that is counted; what is written afterwards would be nobody's
+LEAVE = """
+import fcntl, os, struct
+fd, attributes = os.open('/tmp', os.O_RDONLY), bytearray(28)
+fcntl.ioctl(fd, 0x801c581f, attributes)  # FS_IOC_FSGETXATTR
+print('project', struct.unpack_from('I', attributes, 12)[0])
+for project, flags in (0, 0), (0, 0x200), (7, 0x200):  # FS_XFLAG_PROJINHERIT
+    struct.pack_into('I', attributes, 0, flags)
+    struct.pack_into('I', attributes, 12, project)
+    try:
+        fcntl.ioctl(fd, 0x401c5820, bytes(attributes))  # FS_IOC_FSSETXATTR
+        print('WORKED')
+    except OSError as e:
+        print('refused', e.strerror)
+"""
+
+
+def mount_new(d, at, *features):
+    """An empty ext4 with these; can it be mounted?"""
+    disk = os.path.join(d, "disk")
+    with open(disk, "wb") as f:
+        f.truncate(512 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-F", *features, disk], check=True)
+    options = "loop,prjquota" if features else "loop"
+    return subprocess.run(["mount", "-o", options, disk, at], check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
+@case
+def disk_limit_holds_by_project_quota():
+    """On a file system that has them: no file and no loop device, and no way out of the quota from inside."""
+    assert C.CDLL(None, use_errno=True).unshare(0x00020000) == 0, os.strerror(C.get_errno())  # mounts
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    with tempfile.TemporaryDirectory(prefix="osb-test-", dir="/var/tmp") as d:
+        at = os.path.join(d, "mnt")
+        state = os.path.join(at, "state")
+        os.mkdir(at)
+        if not mount_new(d, at, "-O", "quota,project", "-E", "quotatype=prjquota"):
+            assert mount_new(d, at), "no ext4 can be mounted at all"
+            subprocess.run(["umount", at], check=True)
+            raise Skip("the kernel lacks project quotas of ext4 (CONFIG_QUOTA, CONFIG_QFMT_V2)")
+        try:
+            os.mkdir(state)
+            with Runner(state=state) as r:
+                assert r.features & CAN_DISK, r.missing
+                r.create("p", disk_bytes=32 * MIB)
+                assert sorted(os.listdir(os.path.join(state, "sandboxes", "p"))) == ["up", "work"]
+                for uid in (0, 1000):
+                    code, out = r.run("p", "python3", "-c", LEAVE, uid=uid)
+                    assert code == 0 and "WORKED" not in out and out.count("refused") == 3, out
+                r.delete("p")
+                disk_limited(r)
+        finally:
+            subprocess.run(["umount", at], check=True)
 
 
 @case
