@@ -268,7 +268,7 @@ struct wire *http_upgrade(struct http_req *r, int status, const struct wire_ops 
 
 	if (r->reply != HTTP_REPLY_NONE)
 		return NULL;
-	head = begin(r, status, NULL, HTTP_LENGTH_UNKNOWN);
+	head = r->bad_header ? NULL : begin(r, status, NULL, HTTP_LENGTH_UNKNOWN);
 	if (head == NULL) {
 		http_abort(r);
 		return NULL;
