@@ -331,14 +331,27 @@ static void start_runtime(struct creation *c)
 
 /* --- STORE --- */
 
+static int make_claims(struct creation *c, struct err *e)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < c->n_claims && r >= 0; i++)
+		if (c->claims[i].create)
+			r = volumes_make(&c->sb->manager->volumes, c->claims[i].name, e);
+	return r;
+}
+
 static void on_pending_recorded(void *ctx, int result, const char *why)
 {
 	struct creation *c = ctx;
+	struct err e = ERR_INIT;
 
 	if (stopped(c) || unwanted(c, false))
 		return;
 	if (result < 0)
 		failed(c, E_STORE_FAILED, why, false);
+	else if (make_claims(c, &e) < 0)
+		failed(c, E_VOLUME_FAILED, e.msg, false);
 	else
 		start_runtime(c);
 }

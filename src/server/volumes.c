@@ -56,11 +56,11 @@ static void set_aside(struct volumes *v, const char *name)
 
 	rand_hex(id, sizeof(id) / 2);
 	(void)snprintf(gone, sizeof(gone), MSG_GONE_VOLUME "%s-%s", id, name);
-	if (renameat(v->dir_fd, name, v->dir_fd, gone) < 0)
+	if (renameat(v->dir_fd, name, v->dir_fd, gone) == 0)
+		v->sweep(v);
+	else if (errno != ENOENT) /* it need not have been made yet */
 		log_warn("a volume could not be removed", { "name", name },
 			 { "error", strerrordesc_np(errno) });
-	else
-		v->sweep(v);
 }
 
 static void drop_if_unused(struct volumes *v, struct volume *vol)
@@ -80,27 +80,29 @@ static void drop_if_unused(struct volumes *v, struct volume *vol)
 
 int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e)
 {
-	bool made = create && mkdirat(v->dir_fd, name, 0755) == 0;
-	enum volume_stay stay = !made       ? VOLUME_KEPT
+	bool missing = faccessat(v->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	enum volume_stay stay = !missing    ? VOLUME_KEPT
 				: ephemeral ? VOLUME_EPHEMERAL
 					    : VOLUME_UNPROVEN;
 	struct volume *vol;
 
-	if (create && !made && errno != EEXIST)
-		return err_sys(e, "make volume '%s'", name);
-	if (!create && faccessat(v->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (missing && (!create || errno != ENOENT))
 		return err_sys(e, "volume '%s'", name);
 	vol = volume_add(v, name, stay);
-	if (vol == NULL) {
-		if (made)
-			(void)unlinkat(v->dir_fd, name, AT_REMOVEDIR);
+	if (vol == NULL)
 		return err_code(e, ENOMEM, "volume '%s'", name);
-	}
-	if (made && vol->users == 0)
+	if (missing && vol->users == 0) {
 		vol->stay = stay; /* not that of one that is gone */
+		records_add_volume(v->store, name, stay, NULL, NULL);
+	}
 	vol->users++;
-	if (made)
-		records_add_volume(v->store, name, vol->stay, NULL, NULL);
+	return 0;
+}
+
+int volumes_make(struct volumes *v, const char *name, struct err *e)
+{
+	if (mkdirat(v->dir_fd, name, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make volume '%s'", name);
 	return 0;
 }
 

@@ -22,9 +22,13 @@ int volumes_init(struct volumes *v, const char *state_dir, struct store *store,
 		 void (*sweep)(struct volumes *v), struct err *e);
 void volumes_free(struct volumes *v);
 
-/* One more user of this volume. Made if it is missing and `create`; -ENOENT otherwise. One that is
- * made with `ephemeral` goes with its last user; one that was there already never does. */
+/* One more user of this volume. If it is missing, it is to be made if `create`; -ENOENT otherwise.
+ * One that is made with `ephemeral` goes with its last user; one that was there already never
+ * does. */
 int volumes_use(struct volumes *v, const char *name, bool create, bool ephemeral, struct err *e);
+/* Its directory, when the store knows of it: whoever is killed between the two leaves a row without
+ * a directory, which goes with the next start, and not a directory that nobody knows of. */
+int volumes_make(struct volumes *v, const char *name, struct err *e);
 void volumes_release(struct volumes *v, const char *name);
 /* A sandbox that uses it has come to be; the caller sees to it that the store knows. True if that
  * is news. */
