@@ -1,9 +1,10 @@
 /* For programs that are linked statically: what libuv could do and nobody here asks of it would
  * still drag in the parts of the C library behind it. These definitions keep them out: the name
  * service switch, which would load shared objects from whatever image the program runs in (a user's
- * home directory), and the scanf family (the processors' speeds), a sixteenth of the whole program.
- * Our own code uses neither, and check-banned sees to that. */
+ * home directory, a group's members), and the scanf family (the processors' speeds), a sixteenth of
+ * the whole program. Our own code uses neither, and check-banned sees to that. */
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,6 +13,16 @@ int getpwuid_r(uid_t uid, struct passwd *pwd, char *buf, size_t len, struct pass
 {
 	(void)uid;
 	(void)pwd;
+	(void)buf;
+	(void)len;
+	*result = NULL;
+	return ENOSYS;
+}
+
+int getgrgid_r(gid_t gid, struct group *grp, char *buf, size_t len, struct group **result)
+{
+	(void)gid;
+	(void)grp;
 	(void)buf;
 	(void)len;
 	*result = NULL;
