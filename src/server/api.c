@@ -64,6 +64,16 @@ void api_json(struct http_req *r, int status, struct buf *body)
 	api_text(r, status, "application/json", body);
 }
 
+void api_done(struct http_req *r, int status, struct buf *body)
+{
+	if (!buf_failed(body) && http_answerable(r)) {
+		api_json(r, status, body);
+		return;
+	}
+	buf_free(body);
+	http_abort(r);
+}
+
 void api_empty(struct http_req *r, int status)
 {
 	count_answer(r, status);

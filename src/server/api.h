@@ -43,6 +43,9 @@ static inline struct api_call *api_call(const struct http_req *r)
 
 /* The buffer is freed. One that has failed becomes a 500. */
 void api_json(struct http_req *r, int status, struct buf *body);
+/* Of what has happened: if it cannot be told, the connection is cut, since an error would say that
+ * it has not. */
+void api_done(struct http_req *r, int status, struct buf *body);
 void api_text(struct http_req *r, int status, const char *content_type, struct buf *body);
 void api_empty(struct http_req *r, int status);
 void api_error(struct http_req *r, enum error error, const char *fmt, ...) PRINTF(3, 4);

@@ -87,7 +87,7 @@ static void on_renewed(struct waiter *w, struct sandbox *sb, enum error error, c
 	jw_object(&jw);
 	jw_field_time(&jw, "expiresAt", sb->rec.expires_us);
 	jw_end(&jw);
-	api_json(r, 200, &out);
+	api_done(r, 200, &out);
 }
 
 /* RFC 3339, or Unix seconds as a number or a string of digits. */
@@ -152,11 +152,15 @@ void route_renew(struct http_req *r)
 static void on_patched(struct waiter *w, struct sandbox *sb, enum error error, const char *why)
 {
 	struct http_req *r = api_waited(w);
+	struct buf out = BUF_INIT(MIB(2));
+	struct jw jw = JW_INIT(&out);
 
-	if (error != E_OK)
+	if (error != E_OK) {
 		api_error(r, error, "%s", why);
-	else
-		answer_sandbox(r, sb);
+		return;
+	}
+	sandbox_write(sb, true, &jw);
+	api_done(r, 200, &out);
 }
 
 static bool check_patch(json_t *body, struct refusal *rf)

@@ -149,9 +149,9 @@ def what_a_forked_kernel_starts_ends_with_it_however_late_its_warden_comes():
                 context = new_context("python", on=other)
                 pid, forked = run(DAEMON, "python", context, SLOW, other).text().split()
                 forked = forked == "True"
-                assert runs(int(pid), b"sleep 98765")
+                until(lambda daemon=int(pid): runs(daemon, b"sleep 98765"), "the daemon runs")
                 delete(context, on=other)
-                until(lambda gone=int(pid): not runs(gone, b"sleep 98765"), "the daemon is gone")
+                until(lambda daemon=int(pid): not runs(daemon, b"sleep 98765"), "the daemon is gone")
 
 
 main()

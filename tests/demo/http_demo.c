@@ -491,6 +491,13 @@ static int usage(void)
 	return 2;
 }
 
+#ifdef DEMO_FULL
+static int accept_tls(void *context, struct stream *s, struct err *e)
+{
+	return tls_stream_accept(context, s, e);
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	struct http_options opt = { .limits = http_default_limits, .handler = handle };
@@ -546,7 +553,7 @@ int main(int argc, char **argv)
 
 		if (tls_context_new(cert, key, &tls, &e) < 0)
 			goto fail;
-		opt.secure = (int (*)(void *, struct stream *, struct err *))tls_stream_accept;
+		opt.secure = accept_tls;
 		opt.secure_ctx = tls;
 	}
 	if (upstream != NULL) {

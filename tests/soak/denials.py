@@ -70,9 +70,9 @@ class Denials:
         if self.hooks.report():
             raise Wrong(self.hooks.report())
 
-    def sweep(self, act, truth, prepare=lambda: None, told=lambda reply: False):
+    def sweep(self, act, truth, prepare=lambda: None, told=lambda reply: False, undone=lambda: None):
         """`act` makes the request and `truth` takes its answer apart, into something to compare; `told` says whether an
-        answer that looks good tells of a failure itself."""
+        answer that looks good tells of a failure itself. If one does in words, `undone` raises if it has happened."""
         prepare()
         want = self.whole(act(), truth)
         for what in CLASSES:
@@ -85,8 +85,11 @@ class Denials:
                     self.hooks.fail_nth(self.name, what, 0)
                     self.alive()
                     struck = self.hooks.failed(self.name, what) > before
-                    if not (struck and refused(reply, told)) and self.whole(reply, truth) != want:
-                        raise Wrong(f"{reply.body} does not say {want}")
+                    if not (struck and refused(reply, told)):
+                        if self.whole(reply, truth) != want:
+                            raise Wrong(f"{reply.body} does not say {want}")
+                    elif reply is not None and reply.body:
+                        undone()
                 except Exception as error:
                     raise Wrong(f"with call {nth} for {what} denied: {error!r}") from error
                 finally:

@@ -97,13 +97,20 @@ def changes():
         assert truth(reply)["metadata"] == play.info()["metadata"], (truth(reply), play.info())
         return play.info()["metadata"]["n"] == str(state["n"])
 
+    def metadata_is_not_so():
+        assert play.info()["metadata"].get("n") != str(state["n"]), "it was changed"
+
+    def expiry_is_not_so():
+        assert play.info()["expiresAt"][:19] != state["at"][:19], "it was renewed"
+
     def expiry_is_so(reply):
         return truth(reply)["expiresAt"][:19] == play.info()["expiresAt"][:19] == state["at"][:19]
 
     play.sweep("server", lambda: play.ask("PATCH", f"/v1/sandboxes/{play.stays}/metadata", {"n": str(state["n"])}),
-               metadata_is_so, prepare=next_one)
+               metadata_is_so, prepare=next_one, undone=metadata_is_not_so)
     play.sweep("server", lambda: play.ask("POST", f"/v1/sandboxes/{play.stays}/renew-expiration",
-                                          {"expiresAt": state["at"]}), expiry_is_so, prepare=next_one)
+                                          {"expiresAt": state["at"]}), expiry_is_so, prepare=next_one,
+               undone=expiry_is_not_so)
 
 
 def made_and_removed(program):
