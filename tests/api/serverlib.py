@@ -28,6 +28,12 @@ def new_state():
     return _states[-1]
 
 
+def remove_state(state):
+    """After the last server: what it had set aside is still being swept for a moment."""
+    until(lambda: os.listdir(os.path.join(state, "trash")) == [], "the trash to be emptied")
+    shutil.rmtree(state)
+
+
 @atexit.register
 def _sweep():
     for state in filter(os.path.isdir, _states):

@@ -10,7 +10,8 @@ import sqlite3
 import threading
 
 from harness import case, run_cases
-from serverlib import KEEP, Answer, Reader, Server, is_error, json, new_state, os, shutil, signal, soon, sys, until
+from serverlib import (KEEP, Answer, Reader, Server, is_error, json, new_state, os, remove_state, shutil, signal, soon,
+                       sys, until)
 
 
 def leftovers(state):
@@ -68,7 +69,7 @@ def a_stopped_server_leaves_its_sandboxes_to_the_next():
         second.call("POST", f"/v1/sandboxes/{paused}/resume")
         assert second.run(paused, "echo awake") == "awake"
     assert leftovers(state) == []
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -82,7 +83,7 @@ def what_expires_while_nobody_looks_ends_at_the_next_start():
         until(lambda: second.state_of(sandbox) == "Terminated", "it to expire")
         assert second.info(sandbox).json["status"]["reason"] == "ttl_expiry"
         assert leftovers(state) == []
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -106,7 +107,7 @@ def of_two_equal_renewals_the_one_that_is_answered_counts():
         is_error(refused, 500, "SANDBOX::STORE_FAILED")
         assert told.status == 200, told.body
         assert server.info(sandbox).json["expiresAt"] == at == told.json["expiresAt"], server.info(sandbox).json
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -124,7 +125,7 @@ def a_restart_of_the_host_is_told_as_such():
         assert (status["state"], status["reason"]) == ("Failed", "host_reboot"), status
         assert second.delete(sandbox).status == 204
         until(lambda: leftovers(state) == [], "its files to go")
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 def sandbox_pid(state, sandbox):
@@ -154,7 +155,7 @@ def one_that_vanished_is_told_as_lost():
     with Server(state=state) as second:
         until(lambda: second.state_of(sandbox) == "Failed", "it to be found dead")
         assert leftovers(state) == []
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -185,7 +186,7 @@ def a_server_that_takes_its_sandboxes_along_takes_their_volumes_too():
     assert not any(left.values()), left
     # what was set aside goes by a process of its own, for which nobody waits
     until(lambda: not os.listdir(os.path.join(state, "trash")), "the trash to be empty")
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -206,7 +207,7 @@ def a_volume_that_the_store_does_not_keep_is_not_promised():
         server.run(server.make(volumes=volumes), "echo 2 > /v/2")
     with Server(state=state):
         assert sorted(os.listdir(os.path.join(place, "c"))) == ["1", "2"]
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -220,7 +221,7 @@ def a_volume_goes_with_the_failed_create_whose_removal_the_next_server_ends():
     with Server(state=state) as server:
         until(lambda: leftovers(state) == [], "it to be removed")
         until(lambda: not os.listdir(os.path.join(state, "volumes")), "its volume to go")
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 def letter_of(pid):
@@ -256,7 +257,7 @@ def a_sandbox_that_nobody_recorded_goes():
     with Server(state=state) as second:
         is_error(second.info(sandbox), 404, "SANDBOX::NOT_FOUND")
         until(lambda: leftovers(state) == [], "it to be swept")
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -312,7 +313,7 @@ def killed_at_random_instants_nothing_is_left_and_nothing_is_lost():
     with Server(state=state) as last:
         assert {i["id"] for i in last.list(pageSize=200, state="Running")["items"]} == alive
     assert leftovers(state) == []
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -369,7 +370,7 @@ def one_that_is_being_recorded_when_the_server_stops_goes_with_the_next():
     with Server(state=state) as server:
         assert server.list()["items"] == [], server.list()
         assert leftovers(state) == []
-    shutil.rmtree(state)
+    remove_state(state)
 
 
 @case
@@ -381,7 +382,7 @@ def every_signal_that_ends_it_ends_it_gently():
             server.signal(number)
             assert server.wait() == 0, number
             assert leftovers(state) == [], number
-        shutil.rmtree(state)
+        remove_state(state)
     with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server:  # as nohup(1) does
         server.signal(signal.SIGHUP)
         assert server.call("GET", "/health").status == 200
