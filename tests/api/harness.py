@@ -103,6 +103,11 @@ class Program:
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
             return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1))
 
+    def own_kib(self):
+        """What no other process of the same program shares; how much of its file is mapped is the cache's mood."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
+            return int(re.search(r"RssAnon:\s+(\d+)", status.read()).group(1))
+
     def peak_rss_kib(self):
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
             return int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1))

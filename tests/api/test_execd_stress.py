@@ -42,7 +42,7 @@ def an_idle_daemon_waits_without_a_clock():
             return len(words) > 4 and int(words[4], 16) & 0xffffffff == 0xffffffff
         until(waits_for_ever, "the loop has nothing to wake up for")
         if not SANITIZED:
-            assert idle.rss_kib() <= 1228, idle.rss_kib()
+            assert idle.own_kib() <= 192, idle.own_kib()
 
 
 @case

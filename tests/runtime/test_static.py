@@ -17,7 +17,7 @@ from harness import BUILD, Program, case, main, request, sanitized, skip  # noqa
 LIBC = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
 GROWN = 100000 if LIBC > (2, 36) else 0
 PROGRAMS = {"http-demo-static": 1200000 + GROWN, "execd": 1500000 + GROWN}
-LIMIT_RSS_KIB = 1228
+LIMIT_OWN_KIB = 192
 
 
 if os.geteuid() != 0:
@@ -60,7 +60,7 @@ def runs_in_an_empty_chroot_with_little_memory():
         with Program(name, "--port", "0", path="/program", preexec_fn=enter, env={}) as server:
             target = "/ping" if name == "execd" else "/"
             assert request(server, "GET", target).status == 200  # not before: it says where it listens, then settles
-            assert server.rss_kib() <= LIMIT_RSS_KIB, (name, server.rss_kib())
+            assert server.own_kib() <= LIMIT_OWN_KIB, (name, server.own_kib())
         assert sorted(os.listdir(root)) == ["program"], "it left something behind"
         shutil.rmtree(root)
 
