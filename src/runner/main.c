@@ -80,6 +80,7 @@ static void set_up_network(struct runner *r, const struct options *o)
 	if ((r->ground.can & GROUND_LINKS) == 0)
 		return; /* that has been said */
 	r->policy = o->policy;
+	r->may_filter = true;
 	if (nft_install(&r->net, &r->policy, &r->nft_pid, &e) < 0) {
 		lacks(r, e.msg);
 		return;
@@ -306,7 +307,8 @@ static void leave(struct runner *r)
 	if (r->boxes.count != 0)
 		return;
 	cgroup_teardown(&r->cgroups);
-	if (r->net.wired && nft_remove(&r->net, &e) < 0)
+	/* a former runner's may be there even if this one has none */
+	if (r->may_filter && nft_remove(&r->net, &e) < 0 && r->net.wired)
 		log_warn("cannot remove the filter", { "why", e.msg });
 	block_release(&r->blocks);
 }

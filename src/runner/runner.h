@@ -69,6 +69,7 @@ struct runner {
 	/* whoever changes our packet filter, see guard.c */
 	struct watch guard;
 	pid_t nft_pid;       /* whose change of the filter is ours; 0: nobody's */
+	bool may_filter;     /* a filter of ours may be in the kernel */
 	bool filter_touched; /* by the transaction that is being told of */
 	bool filter_changed; /* since ours */
 

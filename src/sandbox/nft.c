@@ -147,7 +147,20 @@ static int run_nft(struct span script, pid_t *ret_pid, struct err *e)
 	n = pread(out, words, sizeof(words) - 1, 0);
 	words[n > 0 ? n : 0] = '\0';
 	words[strcspn(words, "\n")] = '\0';
+	if (words[0] == '\0') /* of a rule it would say what is wrong with it */
+		return err_set(e, EAGAIN, "nft failed without a word, wait status %d", status);
 	return err_set(e, EIO, "nft refuses the filter: %s", words);
+}
+
+#define TRIES 3
+
+static int run_nft_again(struct span script, pid_t *ret_pid, struct err *e)
+{
+	int r = -EAGAIN;
+
+	for (int i = 0; r == -EAGAIN && i < TRIES; i++)
+		r = run_nft(script, ret_pid, e);
+	return r;
 }
 
 int nft_install(const struct net *n, const struct nft_policy *p, pid_t *ret_pid, struct err *e)
@@ -159,7 +172,7 @@ int nft_install(const struct net *n, const struct nft_policy *p, pid_t *ret_pid,
 
 		r = nft_write(&b, n, p, count != 0, e);
 		if (r == 0)
-			r = run_nft(buf_span(&b), ret_pid, e);
+			r = run_nft_again(buf_span(&b), ret_pid, e);
 		buf_free(&b);
 	}
 	return r;
@@ -174,7 +187,7 @@ int nft_remove(const struct net *n, struct err *e)
 
 	nft_table_name(n, name);
 	(void)buf_printf(&b, "table inet %s\ndelete table inet %s\n", name, name);
-	r = run_nft(buf_span(&b), &pid, e);
+	r = run_nft_again(buf_span(&b), &pid, e);
 	buf_free(&b);
 	return r;
 }
