@@ -177,8 +177,6 @@ void events_open(struct events *ev, struct execd *x, struct http_req *r, const c
 	http_header(r, "Cache-Control", "no-cache");
 	http_header(r, "X-Accel-Buffering", "no");
 	http_start(r, 200, HTTP_LENGTH_UNKNOWN);
-	if (ev->req == NULL) /* no memory for a head: it is over */
-		return;
 	if (init_text != NULL)
 		events_text(ev, "init", span_str(init_text));
 	ping(ev);

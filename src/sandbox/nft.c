@@ -113,7 +113,7 @@ static int run_nft(struct span script, pid_t *ret_pid, struct err *e)
 	char *argv[] = { (char[]){ "nft" }, (char[]){ "-f" }, (char[]){ "-" }, NULL };
 	char *envp[] = { NULL };
 	autofd int in = -EBADF, out = -EBADF;
-	char words[160] = "";
+	char words[160] = "", *said;
 	int status, r;
 	ssize_t n;
 	pid_t pid;
@@ -146,10 +146,11 @@ static int run_nft(struct span script, pid_t *ret_pid, struct err *e)
 		return err_set(e, ENOENT, "the nft program is not installed");
 	n = pread(out, words, sizeof(words) - 1, 0);
 	words[n > 0 ? n : 0] = '\0';
-	words[strcspn(words, "\n")] = '\0';
-	if (words[0] == '\0') /* of a rule it would say what is wrong with it */
+	said = words + strspn(words, "\n");
+	said[strcspn(said, "\n")] = '\0';
+	if (said[0] == '\0') /* of a rule it would say what is wrong with it */
 		return err_set(e, EAGAIN, "nft failed without a word, wait status %d", status);
-	return err_set(e, EIO, "nft refuses the filter: %s", words);
+	return err_set(e, EIO, "nft refuses the filter: %s", said);
 }
 
 #define TRIES 3

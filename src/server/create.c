@@ -189,7 +189,10 @@ static void record_made(struct creation *c)
 		      sb->ending == CAUSE_NONE ? "the sandbox is ready" : "the sandbox has run");
 	sb->rec.transition_us = MAX(sb->rec.created_us, sb->rec.transition_us);
 	manager_state_event(sb);
-	records_set_made(sb->manager->store, &sb->rec, on_made_recorded, c);
+	if (c->n_claims > 0)
+		records_set_made(sb->manager->store, &sb->rec, on_made_recorded, c);
+	else
+		records_set_status(sb->manager->store, &sb->rec, on_made_recorded, c);
 }
 
 /* --- PING --- */
